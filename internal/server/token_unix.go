@@ -1,0 +1,8 @@
+//go:build unix
+
+package server
+
+import "io/fs"
+
+// private reports whether only its owner can read a file.
+func private(info fs.FileInfo) bool { return info.Mode().Perm()&0o077 == 0 }

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package runlog
+
+const openFlags = 0

@@ -1,0 +1,342 @@
+package toolindex
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Bounds of a query: what is longer is a text, and its beginning says what it is
+// about.
+const (
+	maxQuery = 1000 // bytes
+	maxUnits = 32
+)
+
+// How much less a word counts that was not written as it stands.
+const (
+	oneSlip      = 0.8
+	twoSlips     = 0.55
+	beginsWord   = 0.45 // and more, the more of the word was written
+	apartWeight  = 0.85 // one word written as two, or two as one
+	inExpression = 0.65 // a word of an expression counts so much by itself
+	faintWeight  = 0.3  // of a word as [isFaint] knows
+	maxVariants  = 64   // of one unit
+	maxBeginning = 24   // words that one beginning stands for
+	minBeginning = 3    // letters
+)
+
+// token is a word of the query.
+type token struct {
+	raw, stem string
+	han       bool
+}
+
+// parse turns a query into units.
+func (x *Index) parse(s *snapshot, query string) parsed {
+	if len(query) > maxQuery {
+		query = strings.ToValidUTF8(query[:maxQuery], "")
+	}
+	p := parsed{exact: s.named(query)}
+	tokens := x.tokens(query)
+	for i := range tokens {
+		u := unit{weight: 1}
+		if isFaint(tokens[i].raw) {
+			u.weight = faintWeight
+		}
+		x.say(s, &u, tokens, i)
+		if len(u.variants) > 0 {
+			p.units = append(p.units, u)
+		}
+	}
+	return p
+}
+
+// tokens takes a query apart, without the words that say nothing, unless there
+// are only such.
+func (x *Index) tokens(query string) []token {
+	var list, rest []token
+	words(query, func(w string, k kind) {
+		if k != hanRun {
+			t := token{raw: w, stem: stem(w)}
+			if rest = append(rest, t); !isStop(w) {
+				list = append(list, t)
+			}
+			return
+		}
+		for _, part := range x.table.segment(w) {
+			if _, known := x.table.of[part]; known {
+				list = append(list, token{raw: part, stem: part, han: true})
+				continue
+			}
+			for _, pair := range hanWord(part) {
+				list = append(list, token{raw: pair, stem: pair, han: true})
+			}
+		}
+	})
+	if len(list) == 0 {
+		list = rest
+	}
+	seen := map[string]bool{}
+	list = slices.DeleteFunc(list, func(t token) bool {
+		again := seen[t.stem]
+		seen[t.stem] = true
+		return again
+	})
+	return list[:min(len(list), maxUnits)]
+}
+
+// say gathers the ways to say the token at i.
+func (x *Index) say(s *snapshot, u *unit, tokens []token, i int) {
+	t := tokens[i]
+	if t.han {
+		s.add(u, 1, hanWord(t.raw)...)
+		x.alike(s, u, t.stem, 1, true)
+		return
+	}
+	s.add(u, 1, t.stem)
+	x.alike(s, u, t.stem, 1, false)
+	x.expressions(s, u, tokens, i)
+	for _, j := range []int{i - 1, i} { // with the word before, or after
+		if j >= 0 && j+1 < len(tokens) && !tokens[j].han && !tokens[j+1].han {
+			s.add(u, apartWeight, stem(tokens[j].raw+tokens[j+1].raw))
+		}
+	}
+	if len(u.variants) > 0 && s.known(t.stem) {
+		return
+	}
+	s.apart(u, t.raw)
+	s.beginnings(u, t)
+	if len(u.variants) == 0 {
+		for _, word := range bare(t) {
+			for _, slip := range s.slips(word, x.table.english) {
+				s.add(u, slip.weight, slip.text)
+				x.alike(s, u, slip.text, slip.weight, false)
+			}
+			if len(u.variants) > 0 {
+				return
+			}
+		}
+	}
+}
+
+// bare are the forms in which a misspelt word may be near to a known one: its stem,
+// and where the slip is in what makes the stem ("metting"), the word without its
+// ending.
+func bare(t token) []string {
+	forms := []string{t.stem}
+	for _, ending := range []string{"ing", "ed", "es", "s"} {
+		if w, ok := strings.CutSuffix(t.raw, ending); ok && w != t.stem {
+			forms = append(forms, w)
+			break
+		}
+	}
+	return forms
+}
+
+// alike adds the words of the groups that a word is in. Those of a translation
+// bring their own.
+func (x *Index) alike(s *snapshot, u *unit, key string, weight float64, further bool) {
+	for _, m := range x.table.of[key] {
+		s.add(u, weight*m.weight, m.terms...)
+		if further && m.weight > sameWeight && len(m.terms) > 0 && !isHan(m.terms[0]) {
+			x.alike(s, u, strings.Join(m.terms, " "), weight*m.weight, false)
+		}
+	}
+}
+
+// expressions adds what is said by the expressions that the token is part of:
+// to "pull request" belongs "pr".
+func (x *Index) expressions(s *snapshot, u *unit, tokens []token, i int) {
+	for first := max(0, i-3); first <= i; first++ {
+		longest := x.table.longest[tokens[first].stem]
+		for end := i + 1; end <= min(first+longest, len(tokens)); end++ {
+			if end-first < 2 {
+				continue
+			}
+			parts := make([]string, 0, end-first)
+			for _, t := range tokens[first:end] {
+				parts = append(parts, t.stem)
+			}
+			key := strings.Join(parts, " ")
+			if len(x.table.of[key]) > 0 {
+				u.weight = min(u.weight, inExpression)
+			}
+			x.alike(s, u, key, 1, false)
+		}
+	}
+}
+
+func (s *snapshot) known(stem string) bool {
+	_, there := s.terms[stem]
+	return there
+}
+
+// add adds a variant, if its terms are anywhere.
+func (s *snapshot) add(u *unit, weight float64, terms ...string) {
+	if weight < leastWeight || len(u.variants) >= maxVariants || len(terms) == 0 {
+		return
+	}
+	v := variant{weight: weight}
+	for _, t := range terms {
+		at, there := s.terms[t]
+		if !there {
+			return
+		}
+		v.terms = append(v.terms, at)
+	}
+	for i, old := range u.variants {
+		if slices.Equal(old.terms, v.terms) {
+			u.variants[i].weight = max(old.weight, weight)
+			return
+		}
+	}
+	u.variants = append(u.variants, v)
+}
+
+// apart adds two words that were written as one.
+func (s *snapshot) apart(u *unit, raw string) {
+	const least = 3
+	for i := least; i+least <= len(raw); i++ {
+		if s.known(stem(raw[:i])) && s.known(stem(raw[i:])) {
+			s.add(u, apartWeight, stem(raw[:i]), stem(raw[i:]))
+		}
+	}
+}
+
+// beginnings adds the words that the token begins.
+func (s *snapshot) beginnings(u *unit, t token) {
+	if len(t.raw) < minBeginning {
+		return
+	}
+	for _, begun := range []string{t.raw, t.stem} {
+		at, _ := slices.BinarySearchFunc(s.sorted, begun, func(t term, text string) int { return strings.Compare(t.text, text) })
+		for n := 0; at < len(s.sorted) && n < maxBeginning && strings.HasPrefix(s.sorted[at].text, begun); n, at = n+1, at+1 {
+			text := s.sorted[at].text
+			s.add(u, beginsWord+(1-beginsWord)*float64(len(begun))/float64(len(text))*0.8, text)
+		}
+		if len(u.variants) > 0 || len(t.stem) < minBeginning {
+			return
+		}
+	}
+}
+
+// slip is a word that may have been meant.
+type slip struct {
+	text   string
+	weight float64
+}
+
+// maxSlips is how many words may have been meant by one.
+const maxSlips = 8
+
+// slips finds the words that are one slip of the pen away, or two if the word is
+// long and none is nearer.
+func (s *snapshot) slips(word string, more []string) []slip {
+	n := len(word)
+	if n < 4 || strings.ContainsFunc(word, unicode.IsDigit) || word[0] >= utf8.RuneSelf {
+		return nil
+	}
+	most := 1
+	if n >= 7 {
+		most = 2
+	}
+	set := letters(word)
+	var found [3][]slip
+	try := func(text string, its uint32) {
+		if d := len(text) - n; d > most || -d > most || unlike(set, its) > 2*most || len(text) < 3 {
+			return
+		}
+		if d := distance(word, text, most); d <= most {
+			found[d] = append(found[d], slip{text, []float64{1, oneSlip, twoSlips}[d]})
+		}
+	}
+	for _, t := range s.sorted {
+		try(t.text, t.letters)
+	}
+	for _, text := range more {
+		if !s.known(text) {
+			try(text, letters(text))
+		}
+	}
+	for _, list := range found {
+		if len(list) > 0 {
+			return s.likely(list)
+		}
+	}
+	return nil
+}
+
+// likely keeps the words that were most likely meant: of equally near ones those
+// that are common.
+func (s *snapshot) likely(list []slip) []slip {
+	common := func(one slip) float64 {
+		const unseen = 2 // tools, for a word of the table
+		if at, there := s.terms[one.text]; there {
+			return float64(len(s.postings[at]))
+		}
+		return unseen
+	}
+	slices.SortStableFunc(list, func(a, b slip) int { return cmp.Compare(common(b), common(a)) })
+	list = list[:min(len(list), maxSlips)]
+	for i := range list {
+		list[i].weight *= 0.4 + 0.6*math.Log1p(common(list[i]))/math.Log1p(common(list[0]))
+	}
+	return list
+}
+
+// distance is how many letters must be added, left out, changed or swapped with
+// their neighbour to make b of a; more than most if it is more (optimal string
+// alignment).
+func distance(a, b string, most int) int {
+	const longest = maxWord + 3
+	var rows [3][longest]int
+	if len(a) >= longest || len(b) >= longest {
+		return most + 1
+	}
+	before, last, row := &rows[0], &rows[1], &rows[2]
+	for j := range len(b) + 1 {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		least := i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+			least = min(least, row[j])
+		}
+		if least > most+1 {
+			return most + 1
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}
+
+// named finds the documents whose name the query is, or has in it.
+func (s *snapshot) named(query string) map[int32]float64 {
+	found := map[int32]float64{}
+	for one := range strings.FieldsSeq(query) {
+		one = strings.Trim(one, "\"'`.,;()?!")
+		if !strings.ContainsAny(one, "_-:") && strings.ToLower(one[min(len(one), 1):]) == one[min(len(one), 1):] {
+			continue // an ordinary word
+		}
+		for _, doc := range s.names[squash(one)] {
+			found[doc] = namedBonus
+		}
+	}
+	for _, doc := range s.names[squash(query)] {
+		found[doc] = exactBonus
+	}
+	return found
+}

@@ -1,0 +1,2 @@
+const { basename } = await import('node:path')
+export default { base (args) { return basename(args.path) } }

@@ -1,0 +1,1 @@
+module.exports = args => ({ called: args })

@@ -1,0 +1,1 @@
+import 'no-such-package-anywhere'; export default {}
