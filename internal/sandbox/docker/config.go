@@ -31,4 +31,6 @@ type Config struct {
 	noCgroup bool
 	// beforeStart is called when the container is about to be started.
 	beforeStart func()
+	// begun is called when the command runs and nothing holds it to its limits yet.
+	begun func()
 }

@@ -13,3 +13,10 @@ func (c Config) BeforeStart(f func()) Config {
 	c.beforeStart = f
 	return c
 }
+
+// Begun is c with something that happens between the start of a command and the
+// first look at what it uses.
+func (c Config) Begun(f func()) Config {
+	c.begun = f
+	return c
+}

@@ -29,11 +29,17 @@ type meter struct {
 	peak    tool.Peaks
 }
 
-// open finds the control group of the container's init.
-func (m *meter) open(pid int) {
-	if group, err := cgroup.Of(pid); err == nil {
-		m.group = group
+// open finds the control group of the container's init, which waits at the gate,
+// and measures it: a short command may take the group with it before it is read
+// again. The threads that the init has by then are not the command's.
+func (m *meter) open(pid int, groups bool) {
+	if groups {
+		if group, err := cgroup.Of(pid); err == nil {
+			m.group = group
+		}
 	}
+	s, _ := m.stat()
+	m.peak = tool.Peaks{MemoryBytes: s.MemoryPeak, CPUMS: milliseconds(s.CPU), PIDs: 1}
 }
 
 func (m *meter) close() {
@@ -52,7 +58,6 @@ func (m *meter) interval() time.Duration {
 // read measures, and returns the limit that was reached as the reason of an
 // ending, or "".
 func (m *meter) read() string {
-	m.peak.PIDs = max(m.peak.PIDs, 1)
 	s, refused := m.stat()
 	s.PIDs-- // its init
 	m.peak.MemoryBytes = max(m.peak.MemoryBytes, s.MemoryPeak)

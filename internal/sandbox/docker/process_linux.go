@@ -322,15 +322,16 @@ func (p *container) launch(ctx context.Context, cmd *sandbox.Cmd, sources *sourc
 	if err := sources.verify(p.pid); err != nil {
 		return err
 	}
-	if !p.runner.config.noCgroup {
-		p.meter.open(p.pid)
-	}
+	p.meter.open(p.pid, !p.runner.config.noCgroup)
 	p.watchDisk()
 	p.spaces = differing(p.pid)
 	if err := p.gate.open(ctx, cmd.Args[0]); err != nil {
 		return err
 	}
 	running = true
+	if r := p.runner; r.config.begun != nil {
+		r.config.begun()
+	}
 	p.watched(ctx, stop, answer)
 	return nil
 }

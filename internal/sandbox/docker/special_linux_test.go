@@ -237,6 +237,20 @@ func TestStatistics(t *testing.T) {
 	}
 }
 
+// TestShort: a command that has ended before anybody looked was measured too.
+func TestShort(t *testing.T) {
+	runner(t) // skips
+	over := func() {
+		wait(t, "the container ends", func() bool { return len(containers(t, "status=running")) == 0 })
+	}
+	r := docker.New(docker.Config{Host: "unix://" + daemon.Socket}.Begun(over))
+	defer r.Close()
+	got := sandboxtest.Shell(t, r, sandbox.Profile{}, "exit 3")
+	if got.Ending.Reason != sandbox.EndExit || got.Ending.Code != 3 || got.Peaks.MemoryBytes <= 0 || got.Peaks.PIDs != 1 {
+		t.Errorf("ended %+v with %+v", got.Ending, got.Peaks)
+	}
+}
+
 func TestStreams(t *testing.T) {
 	r := runner(t)
 	start := func(t *testing.T, script string, in, out *os.File) sandbox.Process {
