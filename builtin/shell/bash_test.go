@@ -208,7 +208,7 @@ func TestForegroundOnly(t *testing.T) {
 	y.call(t.Context(), t, "bash", map[string]any{"command": "true"}) // measures the sandbox
 	start := time.Now()
 	result, _ := y.call(t.Context(), t, "bash", map[string]any{"command": "sleep 71.25 & (setsid sleep 71.75 &) ; echo hi"})
-	if took := time.Since(start); took > 2*time.Second || strings.TrimSpace(result.TextContent()) != "hi" {
+	if took := time.Since(start); took > 30*time.Second || strings.TrimSpace(result.TextContent()) != "hi" {
 		t.Errorf("took %s and said %q", took, result.TextContent())
 	}
 	for _, arg := range []string{"71.25", "71.75"} {
@@ -276,7 +276,7 @@ func TestCancelled(t *testing.T) {
 	defer cancel()
 	start := time.Now()
 	result, _ := y.call(ctx, t, "bash", map[string]any{"command": "echo start; sleep 61"})
-	if !result.IsError || time.Since(start) > 5*time.Second {
+	if !result.IsError || time.Since(start) > 30*time.Second {
 		t.Errorf("got %q after %s", result.TextContent(), time.Since(start))
 	}
 	if running(t, "sleep", "61") {

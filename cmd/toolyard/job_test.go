@@ -75,7 +75,7 @@ func TestPingDuringCall(t *testing.T) {
 	if err := s.session.Ping(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(began); took > 2*time.Second {
+	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("ping took %s while a command ran", took)
 	}
 	cancel() // the client's notifications/cancelled

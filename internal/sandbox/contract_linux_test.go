@@ -164,7 +164,7 @@ func TestRuntimeKilled(t *testing.T) {
 				t.Fatalf("%q, %v", line, err)
 			}
 			t.Cleanup(func() { _ = cmd.Process.Kill() })
-			for deadline := time.Now().Add(5 * time.Second); len(sandboxtest.Carriers(token)) < 4; { // the shell makes the last ones now
+			for deadline := time.Now().Add(20 * time.Second); len(sandboxtest.Carriers(token)) < 4; { // the shell makes the last ones now
 				if time.Now().After(deadline) {
 					t.Fatalf("only %d processes before the kill", len(sandboxtest.Carriers(token)))
 				}
@@ -173,7 +173,7 @@ func TestRuntimeKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = cmd.Wait()
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			if left := sandboxtest.Gone(ctx, token); left != nil {
 				t.Errorf("processes %v outlived the runtime", left)

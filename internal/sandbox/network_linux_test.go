@@ -48,7 +48,7 @@ func TestNetworkLeavesNothing(t *testing.T) {
 			t.Error("a program that does not exist was started")
 		}
 	}
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(20 * time.Second)
 	for goruntime.NumGoroutine() > goroutines && time.Now().Before(deadline) {
 		goruntime.Gosched()
 	}

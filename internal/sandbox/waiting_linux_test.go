@@ -157,7 +157,7 @@ func TestWaitingRuntimeKilled(t *testing.T) {
 		state, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 		return err != nil || strings.Contains(string(state), ") Z ")
 	}
-	for deadline := time.Now().Add(5 * time.Second); !ended(); {
+	for deadline := time.Now().Add(20 * time.Second); !ended(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("process %d waits on", pid)
 		}

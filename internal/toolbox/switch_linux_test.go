@@ -336,13 +336,13 @@ func TestEditSeen(t *testing.T) {
 					return strings.HasPrefix(string(r.Structured), fmt.Sprintf(`{"a":%d,`, want))
 				}
 			}
-			wait(t, 10*time.Second, "the first version", answer(f, 1))
+			wait(t, 30*time.Second, "the first version", answer(f, 1))
 			// The watcher may still be starting: the first edit is to be seen, the second
 			// is measured.
 			save(t, path, l.whole(2))
 			wait(t, 40*time.Second, "the first edit", answer(f, 2))
 			save(t, path, l.whole(3))
-			t.Logf("an edit was in use %s after it was saved", wait(t, 10*time.Second, "the edit", answer(f, 3)).Round(time.Millisecond))
+			t.Logf("an edit was in use %s after it was saved", wait(t, 30*time.Second, "the edit", answer(f, 3)).Round(time.Millisecond))
 
 			save(t, path, "this is ( no program")
 			broken := func(b *toolbox.Box) func() bool {
@@ -351,7 +351,7 @@ func TestEditSeen(t *testing.T) {
 					return err == nil && s.State == toolbox.StateReady && s.Error != "" && s.Version == "1.0.3"
 				}
 			}
-			wait(t, 10*time.Second, "the broken edit to be told", broken(b))
+			wait(t, 30*time.Second, "the broken edit to be told", broken(b))
 			if !answer(f, 3)() {
 				t.Error("a broken edit: want the last good version")
 			}
@@ -365,7 +365,7 @@ func TestEditSeen(t *testing.T) {
 				t.Errorf("after a restart: got %+v %v, want what is wrong with the edit", s, err)
 			}
 			save(t, path, l.whole(4))
-			wait(t, 10*time.Second, "the mended edit", answer(f, 4))
+			wait(t, 30*time.Second, "the mended edit", answer(f, 4))
 		})
 	}
 }

@@ -44,7 +44,7 @@ func containers(t *testing.T, filters ...string) []string {
 // wait polls until the condition holds.
 func wait(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -297,7 +297,7 @@ func TestStreams(t *testing.T) {
 		p := start(t, "yes", nil, outW)
 		began := time.Now()
 		p.Kill(sandbox.EndOutput)
-		if err := p.Close(); err != nil || time.Since(began) > 3*time.Second {
+		if err := p.Close(); err != nil || time.Since(began) > 10*time.Second {
 			t.Errorf("closed after %v, %v", time.Since(began), err)
 		}
 		if e := p.Wait(t.Context()).Ending; e.Reason != sandbox.EndOutput {
@@ -530,7 +530,7 @@ func TestRuntimeKilled(t *testing.T) {
 	if level := next.Probe(t.Context()).Level; level != sandbox.Docker {
 		t.Fatalf("level %q", level)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	if left := sandboxtest.Gone(ctx, token+".dead"); left != nil {
 		t.Errorf("processes %v of a dead runtime are left", left)

@@ -134,7 +134,7 @@ func stacks() string {
 // started.
 func noGoroutines(t testing.TB) {
 	t.Helper()
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(20 * time.Second)
 	for {
 		left := ""
 		for g := range strings.SplitSeq(stacks(), "\n\n") {

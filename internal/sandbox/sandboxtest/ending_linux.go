@@ -111,8 +111,9 @@ func killTree(t *testing.T, s sandbox.Runner, script string) {
 	if left := Carriers(token); len(left) > 0 {
 		t.Errorf("processes %v outlived Close", left)
 	}
-	// The goal is 50 ms; a busy machine gets the benefit of the doubt.
-	if took > 500*time.Millisecond {
+	// The goal is 50 ms, which a benchmark measures; here the tree would live on
+	// for a quarter of an hour.
+	if took > 10*time.Second {
 		t.Errorf("the kill took %v", took)
 	}
 	if got := p.Wait(t.Context()).Ending.Reason; got != sandbox.EndOutput {
