@@ -195,12 +195,12 @@ func newVerifier() string {
 // ask shows the page to the person and waits for the code.
 func (f *flow) ask(ctx context.Context, open func(ctx context.Context, url string) error) (string, error) {
 	ctx, cancel := context.WithCancel(ctx)
+	f.back.expect(f.state) // before anybody can come back
 	opened := make(chan error, 1)
 	var shown sync.WaitGroup
 	shown.Go(func() { opened <- open(ctx, f.page) }) // ends by cancel
 	defer shown.Wait()
 	defer cancel()
-	f.back.expect(f.state)
 	for {
 		select {
 		case q := <-f.back.came:
