@@ -221,7 +221,13 @@ func (c *Corpus) attempt(t *testing.T, aim *aim, a *Attack, start func(Step) *ru
 		rivals = append(rivals, begin(r))
 	}
 	var all ran
-	for range max(a.Rounds, 1) {
+	// A rival may keep every round from its attempt for a while: what it has put in
+	// the way is refused. Then there are more rounds.
+	patience := time.Now().Add(attackTimeout / 2)
+	more := func() bool {
+		return len(rivals) > 0 && !strings.Contains(all.output, mark) && !all.stopped() && time.Now().Before(patience)
+	}
+	for round := 0; round < max(a.Rounds, 1) || more(); round++ {
 		for _, step := range a.Steps {
 			body := start(step)
 			aim.during(a)
