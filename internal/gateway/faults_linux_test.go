@@ -277,7 +277,7 @@ func TestOffers(t *testing.T) {
 	y.start(t, "b")
 	ctx := within(t)
 	var names []string
-	for _, p := range y.Prompts(ctx) {
+	for _, p := range y.Prompts(ctx, nil) {
 		var v struct{ Name string }
 		if err := json.Unmarshal(p, &v); err != nil {
 			t.Fatal(err)
@@ -287,29 +287,52 @@ func TestOffers(t *testing.T) {
 	if !slices.Equal(names, []string{"a__greet", "greet"}) {
 		t.Errorf("prompts: %v", names)
 	}
-	if got := y.Resources(ctx); len(got) != 1 || !strings.Contains(string(got[0]), `"odd": 1`) {
+	if got := y.Resources(ctx, nil); len(got) != 1 || !strings.Contains(string(got[0]), `"odd": 1`) {
 		t.Errorf("resources: %s", got)
 	}
-	raw, err := y.Prompt(ctx, nil, json.RawMessage(`{"name":"a__greet","arguments":{"who":"x"}}`))
+	// Who may call one tool of a server has all the rest of it, and nothing else.
+	of := func(server string) func(*tool.Spec) bool {
+		return func(s *tool.Spec) bool { return slices.Contains(s.Tags, server) }
+	}
+	y.tools(t, "a") // as the registry asks
+	y.tools(t, "b")
+	for server, want := range map[string]int{"a": 1, "b": 1, "none": 0} {
+		may := of(server)
+		if n, m := len(y.Prompts(ctx, may)), len(y.Resources(ctx, may)); n != want || m != want {
+			t.Errorf("who may call %s's tools has %d prompts and %d resources, want %d", server, n, m, want)
+		}
+	}
+	for what, err := range map[string]error{
+		"a prompt":       second(y.Prompt(ctx, of("b"), nil, json.RawMessage(`{"name":"a__greet"}`))),
+		"a resource":     second(y.Read(ctx, of("none"), nil, json.RawMessage(`{"uri":"plain://item/7"}`))),
+		"a completion":   second(y.Complete(ctx, of("b"), nil, json.RawMessage(`{"ref":{"type":"ref/prompt","name":"a__greet"},"argument":{"name":"who","value":""}}`))),
+		"a subscription": y.Subscribe(ctx, of("none"), "plain://one"),
+	} {
+		var wire *gateway.WireFailure
+		if !asWire(err, &wire) {
+			t.Errorf("%s of a server out of reach: %v", what, err)
+		}
+	}
+	raw, err := y.Prompt(ctx, nil, nil, json.RawMessage(`{"name":"a__greet","arguments":{"who":"x"}}`))
 	if err != nil || !strings.Contains(string(raw), "greet {'who': 'x'}") {
 		t.Errorf("prompt: %s, %v", raw, err)
 	}
-	raw, err = y.Read(ctx, nil, json.RawMessage(`{"uri":"plain://item/7"}`))
+	raw, err = y.Read(ctx, nil, nil, json.RawMessage(`{"uri":"plain://item/7"}`))
 	if err != nil || !strings.Contains(string(raw), `"odd": 2`) {
 		t.Errorf("read: %s, %v", raw, err)
 	}
-	raw, err = y.Complete(ctx, nil, json.RawMessage(`{"ref":{"type":"ref/prompt","name":"a__greet"},"argument":{"name":"who","value":""}}`))
+	raw, err = y.Complete(ctx, nil, nil, json.RawMessage(`{"ref":{"type":"ref/prompt","name":"a__greet"},"argument":{"name":"who","value":""}}`))
 	if err != nil || !strings.Contains(string(raw), `"greet"`) {
 		t.Errorf("complete: %s, %v", raw, err)
 	}
 	told := make(chan string, 10)
-	y.OnNotification(func(method string, params json.RawMessage) {
+	y.OnNotification(func(_ func(func(*tool.Spec) bool) bool, method string, params json.RawMessage) {
 		select {
 		case told <- method + " " + string(params):
 		default:
 		}
 	})
-	if err := y.Subscribe(ctx, "plain://one"); err != nil {
+	if err := y.Subscribe(ctx, nil, "plain://one"); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -323,7 +346,7 @@ func TestOffers(t *testing.T) {
 	if err := y.Unsubscribe(ctx, "plain://one"); err != nil {
 		t.Error(err)
 	}
-	_, err = y.Prompt(ctx, nil, json.RawMessage(`{"name":"none"}`))
+	_, err = y.Prompt(ctx, nil, nil, json.RawMessage(`{"name":"none"}`))
 	var wire *gateway.WireFailure
 	if !asWire(err, &wire) || wire.Code != -32602 {
 		t.Errorf("a prompt that is not there: %v", err)
@@ -397,3 +420,5 @@ func TestAddRemove(t *testing.T) {
 		t.Errorf("remove again: %v", err)
 	}
 }
+
+func second[T any](_ T, err error) error { return err }

@@ -38,7 +38,7 @@ type Gateway struct {
 	clashes        map[string]bool
 	level          string
 	onChange       []func(kind string)
-	onNotification []func(method string, params json.RawMessage)
+	onNotification []func(hears func(may func(*tool.Spec) bool) bool, method string, params json.RawMessage)
 	onServers      func(added, removed []registry.Source)
 	closed         bool
 }

@@ -36,8 +36,9 @@ func wire(err error) error {
 	return err
 }
 
-// each calls f for every server that is on, in their order, with its lists.
-func (g *Gateway) each(ctx context.Context, f func(p *peer, l lists)) {
+// each calls f for every server that is on and within reach, in their order, with
+// its lists.
+func (g *Gateway) each(ctx context.Context, may func(*tool.Spec) bool, f func(p *peer, l lists)) {
 	if g.ready(ctx) != nil {
 		return
 	}
@@ -45,27 +46,44 @@ func (g *Gateway) each(ctx context.Context, f func(p *peer, l lists)) {
 		p.mu.Lock()
 		off, l := p.state == Disabled || p.closed, p.seen.lists
 		p.mu.Unlock()
-		if !off {
+		if !off && p.within(may) {
 			f(p, l)
 		}
 	}
 }
 
-// Resources are the resources of all servers. Of two with one URI the first
-// server's counts.
-func (g *Gateway) Resources(ctx context.Context) []json.RawMessage {
-	return g.unique(ctx, "uri", func(l lists) []json.RawMessage { return l.Resources })
+// within reports whether a client that may call certain tools has anything of a
+// server: all where may is nil, else nothing of one none of whose tools it may call.
+func (p *peer) within(may func(*tool.Spec) bool) bool {
+	if may == nil {
+		return true
+	}
+	p.source.mu.Lock()
+	defer p.source.mu.Unlock()
+	for _, t := range p.source.tools {
+		if may(t.spec) {
+			return true
+		}
+	}
+	return false
+}
+
+// Resources are the resources of all servers that a client has who may call
+// certain tools: see [Gateway.OnNotification]. Nil means all. Of two with one URI
+// the first server's counts.
+func (g *Gateway) Resources(ctx context.Context, may func(*tool.Spec) bool) []json.RawMessage {
+	return g.unique(ctx, may, "uri", func(l lists) []json.RawMessage { return l.Resources })
 }
 
 // Templates are the templates of resources of all servers, likewise.
-func (g *Gateway) Templates(ctx context.Context) []json.RawMessage {
-	return g.unique(ctx, "uriTemplate", func(l lists) []json.RawMessage { return l.Templates })
+func (g *Gateway) Templates(ctx context.Context, may func(*tool.Spec) bool) []json.RawMessage {
+	return g.unique(ctx, may, "uriTemplate", func(l lists) []json.RawMessage { return l.Templates })
 }
 
-func (g *Gateway) unique(ctx context.Context, key string, of func(lists) []json.RawMessage) []json.RawMessage {
+func (g *Gateway) unique(ctx context.Context, may func(*tool.Spec) bool, key string, of func(lists) []json.RawMessage) []json.RawMessage {
 	var found []json.RawMessage
 	owner := map[string]string{}
-	g.each(ctx, func(p *peer, l lists) {
+	g.each(ctx, may, func(p *peer, l lists) {
 		for _, raw := range of(l) {
 			id := textOf(raw, key)
 			if first, taken := owner[id]; taken {
@@ -102,10 +120,10 @@ func (p *peer) promptName(name string) string {
 }
 
 // Prompts are the prompts of all servers, under the names that clients use.
-func (g *Gateway) Prompts(ctx context.Context) []json.RawMessage {
+func (g *Gateway) Prompts(ctx context.Context, may func(*tool.Spec) bool) []json.RawMessage {
 	var found []json.RawMessage
 	owner := map[string]string{}
-	g.each(ctx, func(p *peer, l lists) {
+	g.each(ctx, may, func(p *peer, l lists) {
 		for _, raw := range l.Prompts {
 			name := p.promptName(textOf(raw, "name"))
 			if first, taken := owner[name]; taken {
@@ -123,8 +141,8 @@ func (g *Gateway) Prompts(ctx context.Context) []json.RawMessage {
 }
 
 // prompt finds whose a prompt is, and what its server calls it.
-func (g *Gateway) prompt(ctx context.Context, name string) (found *peer, own string) {
-	g.each(ctx, func(p *peer, l lists) {
+func (g *Gateway) prompt(ctx context.Context, may func(*tool.Spec) bool, name string) (found *peer, own string) {
+	g.each(ctx, may, func(p *peer, l lists) {
 		for _, raw := range l.Prompts {
 			n := textOf(raw, "name")
 			if found == nil && (p.promptName(n) == name || p.entry.Prefix(p.name)+":"+n == name) {
@@ -137,10 +155,10 @@ func (g *Gateway) prompt(ctx context.Context, name string) (found *peer, own str
 
 // resource finds whose a resource is: of the server that lists it, else of the
 // first that has a template for it, else of the only one that has resources.
-func (g *Gateway) resource(ctx context.Context, uri string) *peer {
+func (g *Gateway) resource(ctx context.Context, may func(*tool.Spec) bool, uri string) *peer {
 	var listed, templated, only *peer
 	count := 0
-	g.each(ctx, func(p *peer, l lists) {
+	g.each(ctx, may, func(p *peer, l lists) {
 		if has(l.Capabilities, "resources") {
 			count++
 			only = p
@@ -209,9 +227,9 @@ func (p *peer) other(ctx context.Context, client tool.Client, method, name strin
 }
 
 // Read answers resources/read.
-func (g *Gateway) Read(ctx context.Context, client tool.Client, params json.RawMessage) (json.RawMessage, error) {
+func (g *Gateway) Read(ctx context.Context, may func(*tool.Spec) bool, client tool.Client, params json.RawMessage) (json.RawMessage, error) {
 	uri := textOf(params, "uri")
-	p := g.resource(ctx, uri)
+	p := g.resource(ctx, may, uri)
 	if p == nil {
 		return nil, noResource(uri)
 	}
@@ -226,9 +244,9 @@ func noResource(uri string) error {
 }
 
 // Prompt answers prompts/get.
-func (g *Gateway) Prompt(ctx context.Context, client tool.Client, params json.RawMessage) (json.RawMessage, error) {
+func (g *Gateway) Prompt(ctx context.Context, may func(*tool.Spec) bool, client tool.Client, params json.RawMessage) (json.RawMessage, error) {
 	name := textOf(params, "name")
-	p, own := g.prompt(ctx, name)
+	p, own := g.prompt(ctx, may, name)
 	if p == nil {
 		return nil, &WireFailure{Code: upstream.CodeInvalidParams, Message: "there is no prompt " + name}
 	}
@@ -236,10 +254,10 @@ func (g *Gateway) Prompt(ctx context.Context, client tool.Client, params json.Ra
 }
 
 // Complete answers completion/complete.
-func (g *Gateway) Complete(ctx context.Context, client tool.Client, params json.RawMessage) (json.RawMessage, error) {
+func (g *Gateway) Complete(ctx context.Context, may func(*tool.Spec) bool, client tool.Client, params json.RawMessage) (json.RawMessage, error) {
 	ref := get(params, "ref")
 	if name := textOf(ref, "name"); textOf(ref, "type") == "ref/prompt" {
-		p, own := g.prompt(ctx, name)
+		p, own := g.prompt(ctx, may, name)
 		if p == nil {
 			return nil, &WireFailure{Code: upstream.CodeInvalidParams, Message: "there is no prompt " + name}
 		}
@@ -247,7 +265,7 @@ func (g *Gateway) Complete(ctx context.Context, client tool.Client, params json.
 	}
 	uri := textOf(ref, "uri")
 	var p *peer
-	g.each(ctx, func(one *peer, l lists) {
+	g.each(ctx, may, func(one *peer, l lists) {
 		for _, raw := range l.Templates {
 			if p == nil && textOf(raw, "uriTemplate") == uri {
 				p = one
@@ -255,7 +273,7 @@ func (g *Gateway) Complete(ctx context.Context, client tool.Client, params json.
 		}
 	})
 	if p == nil {
-		if p = g.resource(ctx, uri); p == nil {
+		if p = g.resource(ctx, may, uri); p == nil {
 			return nil, noResource(uri)
 		}
 	}
@@ -264,8 +282,8 @@ func (g *Gateway) Complete(ctx context.Context, client tool.Client, params json.
 
 // Subscribe follows a resource, however many ask for it: its changes come to
 // OnNotification. The server runs as long as somebody does.
-func (g *Gateway) Subscribe(ctx context.Context, uri string) error {
-	p := g.resource(ctx, uri)
+func (g *Gateway) Subscribe(ctx context.Context, may func(*tool.Spec) bool, uri string) error {
+	p := g.resource(ctx, may, uri)
 	if p == nil {
 		return noResource(uri)
 	}
@@ -381,8 +399,9 @@ func (g *Gateway) OnChange(f func(kind string)) {
 }
 
 // OnNotification registers what is called for notifications/resources/updated and
-// notifications/message.
-func (g *Gateway) OnNotification(f func(method string, params json.RawMessage)) {
+// notifications/message, with who hears it: a client that may call certain tools
+// has nothing of a server none of whose tools are among them.
+func (g *Gateway) OnNotification(f func(hears func(may func(*tool.Spec) bool) bool, method string, params json.RawMessage)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.onNotification = append(g.onNotification, f)
@@ -397,12 +416,16 @@ func (g *Gateway) changed(kind string) {
 	}
 }
 
-func (g *Gateway) tell(method string, params json.RawMessage) {
+func (p *peer) tell(method string, params json.RawMessage) {
+	g, from := p.g, p
+	if p.parent != nil {
+		from = p.parent // which has the tools
+	}
 	g.mu.Lock()
 	all := g.onNotification
 	g.mu.Unlock()
 	for _, f := range all {
-		f(method, params)
+		f(from.within, method, params)
 	}
 }
 
@@ -415,12 +438,12 @@ func (p *peer) notified(l *link, method string, params json.RawMessage) {
 	case "notifications/tools/list_changed", "notifications/resources/list_changed", "notifications/prompts/list_changed":
 		p.refetch(l)
 	case "notifications/resources/updated":
-		p.g.tell(method, params)
+		p.tell(method, params)
 	case "notifications/message":
 		if textOf(params, "logger") == "" {
 			params = with(params, "logger", quote(p.name))
 		}
-		p.g.tell(method, params)
+		p.tell(method, params)
 	}
 }
 

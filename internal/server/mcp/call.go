@@ -195,6 +195,9 @@ func (s *Server) receive(next sdk.MethodHandler) sdk.MethodHandler {
 					method: method, params: r.Params, meta: r.Params.Meta, session: r.Session, extra: r.Extra, version: r.ProtocolVersion(),
 				}, u.Complete)
 			}
+		case *sdk.SubscriptionsListenRequest:
+			// It subscribes by requests of its own, which do not tell whose they are.
+			ctx = context.WithValue(ctx, viewKey{}, s.viewFor(s.sessionBySDK(r.Session), r.Extra))
 		//lint:ignore SA1019 clients of the session era use it
 		case *sdk.ServerRequest[*sdk.SetLoggingLevelParams]:
 			if u := s.config.Upstream; u != nil {

@@ -70,9 +70,14 @@ func (s *Server) addTemplates() {
 // listResources lists the files at the top of the workspaces, the session's
 // artifacts and what the upstream has, a page at a time.
 func (s *Server) listResources(ctx context.Context, r *sdk.ListResourcesRequest) (sdk.Result, error) {
-	all := s.files()
+	sess := s.sessionBySDK(r.Session)
+	v := s.viewFor(sess, r.Extra)
+	var all []*sdk.Resource
+	if s.reads(v) {
+		all = s.files()
+	}
 	session := ""
-	if sess := s.sessionBySDK(r.Session); sess != nil {
+	if sess != nil {
 		session = sess.id
 	}
 	if s.config.ListArtifacts != nil && session != "" {
@@ -82,7 +87,7 @@ func (s *Server) listResources(ctx context.Context, r *sdk.ListResourcesRequest)
 	}
 	entries := encoded(all)
 	if u := s.config.Upstream; u != nil {
-		entries = append(entries, u.Resources(ctx)...)
+		entries = append(entries, u.Resources(ctx, v.allowed)...)
 	}
 	cursor := ""
 	if r.Params != nil {
@@ -90,6 +95,9 @@ func (s *Server) listResources(ctx context.Context, r *sdk.ListResourcesRequest)
 	}
 	return s.page("resources/list", "resources", r.ProtocolVersion(), cursor, entries)
 }
+
+// reads reports whether a client may read the files of the workspaces.
+func (s *Server) reads(v *view) bool { return v.allowed == nil || s.toolIn(v, "read") != nil }
 
 // hides tells of a file of a workspace whether tools could not show it.
 func (s *Server) hides(root string) func(path string) bool {
@@ -268,7 +276,7 @@ func (s *Server) readArtifact(ctx context.Context, r *sdk.ReadResourceRequest) (
 		return nil, resourceError(r.Params.URI, err)
 	}
 	defer data.Close()
-	if sess := s.sessionBySDK(r.Session); sess != nil && row.Session != "" && row.Session != sess.id {
+	if !s.mayOpen(r, row.Session) {
 		return nil, sdk.ResourceNotFoundError(r.Params.URI)
 	}
 	if row.Size > maxResource {
@@ -285,6 +293,22 @@ func (s *Server) readArtifact(ctx context.Context, r *sdk.ReadResourceRequest) (
 		contents.Blob = body
 	}
 	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{contents}}, nil
+}
+
+// mayOpen reports whether what a session made is open to a request: to one of that
+// session, and in the stateless era to the same caller, or to the owner.
+func (s *Server) mayOpen(r *sdk.ReadResourceRequest, madeIn string) bool {
+	if sess := s.sessionBySDK(r.Session); sess != nil {
+		return madeIn == sess.id || madeIn == "" && sess.principal == ""
+	}
+	var who string
+	if r.Extra != nil {
+		who = owned(principal(r.Extra.Header))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	made := s.stateless[madeIn]
+	return who == "" || made != nil && made.principal == who
 }
 
 func tooLarge(name string) error {

@@ -178,6 +178,7 @@ type Server struct {
 	http      map[string]*session // by Mcp-Session-Id
 	bySDK     map[*sdk.ServerSession]*session
 	watching  map[string]*watched // by URI
+	following map[following]int   // how often
 	polling   bool
 }
 
@@ -211,6 +212,7 @@ func New(c Config) *Server {
 		http:      map[string]*session{},
 		bySDK:     map[*sdk.ServerSession]*session{},
 		watching:  map[string]*watched{},
+		following: map[following]int{},
 	}
 	s.operations.init()
 	s.background, s.stop = context.WithCancel(context.Background())

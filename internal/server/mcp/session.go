@@ -300,13 +300,16 @@ func (s *Server) attach(sess *session) {
 	}
 }
 
-// detach forgets sess.
+// detach forgets sess, and what it had subscribed to.
 func (s *Server) detach(sess *session) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	delete(s.bySDK, sess.ss)
-	s.unsubscribeAll(sess.ss)
+	foreign := s.unsubscribeAll(sess.ss)
 	delete(s.http, sess.httpID)
+	s.mu.Unlock()
+	for _, uri := range foreign {
+		_ = s.config.Upstream.Unsubscribe(s.background, uri)
+	}
 }
 
 // connected takes over what a client said in initialize, and the version agreed
@@ -425,7 +428,7 @@ func (s *Server) statelessSession(p *callParams, key string) *session {
 		s.forgetOldest()
 	}
 	sess := newSession(id, s.defaultWorkspace(), s.config.Now())
-	sess.client = p.client
+	sess.client, sess.principal = p.client, owned(key)
 	s.stateless[id] = sess
 	return sess
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,13 +31,14 @@ type watched struct {
 // nothing to watch.
 func (s *Server) subscribe(ctx context.Context, r *sdk.SubscribeRequest) error {
 	uri := r.Params.URI
-	if u := s.config.Upstream; u != nil && !s.ours(uri) {
-		if err := u.Subscribe(ctx, uri); err != nil {
-			return foreignFailure(err)
-		}
-		return nil
+	v, listening := ctx.Value(viewKey{}).(*view)
+	if !listening {
+		v = s.viewFor(s.sessionBySDK(r.Session), r.Extra)
 	}
-	if s.config.Stat == nil {
+	if s.config.Upstream != nil && !s.ours(uri) {
+		return s.followForeign(ctx, r.Session, v, uri, listening)
+	}
+	if s.config.Stat == nil || !s.reads(v) {
 		return sdk.ResourceNotFoundError(uri)
 	}
 	if strings.HasPrefix(uri, artifactScheme) {
@@ -73,8 +75,50 @@ func (s *Server) subscribe(ctx context.Context, r *sdk.SubscribeRequest) error {
 	return nil
 }
 
+// following is one client's subscription to a resource of another server.
+type following struct {
+	by  *sdk.ServerSession
+	uri string
+}
+
+// followForeign subscribes to a resource of another server. listening says that
+// whoever asks unsubscribes in any case; else the end of the session does.
+func (s *Server) followForeign(ctx context.Context, by *sdk.ServerSession, v *view, uri string, listening bool) error {
+	key := following{by, uri}
+	s.mu.Lock()
+	full := len(s.following) >= maxSubscribed && s.following[key] == 0
+	s.mu.Unlock()
+	if full {
+		return &jsonrpc.Error{Code: codeBusy, Message: fmt.Sprintf("more than %d resources of other servers are subscribed to", maxSubscribed)}
+	}
+	u := s.config.Upstream
+	if err := u.Subscribe(ctx, v.allowed, uri); err != nil {
+		return foreignFailure(err)
+	}
+	s.mu.Lock()
+	gone := !listening && s.bySDK[by] == nil
+	if !gone {
+		s.following[key]++
+	}
+	s.mu.Unlock()
+	if gone {
+		_ = u.Unsubscribe(s.background, uri)
+	}
+	return nil
+}
+
 func (s *Server) unsubscribe(ctx context.Context, r *sdk.UnsubscribeRequest) error {
 	if u := s.config.Upstream; u != nil && !s.ours(r.Params.URI) {
+		key := following{r.Session, r.Params.URI}
+		s.mu.Lock()
+		known := s.following[key] > 0
+		if s.following[key]--; s.following[key] <= 0 {
+			delete(s.following, key)
+		}
+		s.mu.Unlock()
+		if !known {
+			return nil
+		}
 		if err := u.Unsubscribe(ctx, r.Params.URI); err != nil {
 			return foreignFailure(err)
 		}
@@ -94,14 +138,21 @@ func (s *Server) unsubscribe(ctx context.Context, r *sdk.UnsubscribeRequest) err
 }
 
 // unsubscribeAll forgets what a client that has gone had subscribed to; s is
-// locked.
-func (s *Server) unsubscribeAll(ss *sdk.ServerSession) {
+// locked. It gives what of other servers is to be unsubscribed from.
+func (s *Server) unsubscribeAll(ss *sdk.ServerSession) (foreign []string) {
+	for key, n := range s.following {
+		if key.by == ss {
+			foreign = append(foreign, slices.Repeat([]string{key.uri}, n)...)
+			delete(s.following, key)
+		}
+	}
 	for uri, w := range s.watching {
 		delete(w.by, ss)
 		if len(w.by) == 0 {
 			delete(s.watching, uri)
 		}
 	}
+	return foreign
 }
 
 // poll looks at the files until none is left or the server is closed.

@@ -20,20 +20,24 @@ import (
 // fields nobody here knows reach the client. Its lists never wait for a server.
 // All methods are safe for concurrent use. The functions given to OnChange and
 // OnNotification are quick.
+//
+// may says which tools the client may call; nil means all. Of a server none of
+// whose tools it may call a client has nothing else either.
 type Upstream interface {
 	// Resources, Templates and Prompts are the definitions under the names and URIs
 	// that clients use, in a stable order.
-	Resources(ctx context.Context) []json.RawMessage
-	Templates(ctx context.Context) []json.RawMessage
-	Prompts(ctx context.Context) []json.RawMessage
+	Resources(ctx context.Context, may func(*tool.Spec) bool) []json.RawMessage
+	Templates(ctx context.Context, may func(*tool.Spec) bool) []json.RawMessage
+	Prompts(ctx context.Context, may func(*tool.Spec) bool) []json.RawMessage
 	// Read, Prompt and Complete answer resources/read, prompts/get and
 	// completion/complete. client is whoever may be asked for more; it may be nil. An
 	// error with a method WireError is passed on as it says.
-	Read(ctx context.Context, client tool.Client, params json.RawMessage) (json.RawMessage, error)
-	Prompt(ctx context.Context, client tool.Client, params json.RawMessage) (json.RawMessage, error)
-	Complete(ctx context.Context, client tool.Client, params json.RawMessage) (json.RawMessage, error)
+	Read(ctx context.Context, may func(*tool.Spec) bool, client tool.Client, params json.RawMessage) (json.RawMessage, error)
+	Prompt(ctx context.Context, may func(*tool.Spec) bool, client tool.Client, params json.RawMessage) (json.RawMessage, error)
+	Complete(ctx context.Context, may func(*tool.Spec) bool, client tool.Client, params json.RawMessage) (json.RawMessage, error)
 	// Subscribe and Unsubscribe follow a resource; a change comes as a notification.
-	Subscribe(ctx context.Context, uri string) error
+	// Each Subscribe that went well is ended by one Unsubscribe.
+	Subscribe(ctx context.Context, may func(*tool.Spec) bool, uri string) error
 	Unsubscribe(ctx context.Context, uri string) error
 	// SetLevel says from which level on log messages are wanted.
 	SetLevel(level string)
@@ -41,8 +45,8 @@ type Upstream interface {
 	// "resources". Tools change in the catalog.
 	OnChange(func(kind string))
 	// OnNotification registers what is called for notifications/resources/updated
-	// and notifications/message.
-	OnNotification(func(method string, params json.RawMessage))
+	// and notifications/message, with who may hear it.
+	OnNotification(func(hears func(may func(*tool.Spec) bool) bool, method string, params json.RawMessage))
 }
 
 // follow tells clients what the upstream tells.
@@ -58,9 +62,9 @@ func (s *Server) follow(u Upstream) {
 		}
 	})
 	queue := make(chan notice, maxNotices)
-	u.OnNotification(func(method string, params json.RawMessage) {
+	u.OnNotification(func(hears func(may func(*tool.Spec) bool) bool, method string, params json.RawMessage) {
 		select {
-		case queue <- notice{method, params}:
+		case queue <- notice{hears, method, params}:
 		default: // clients that read so slowly do without
 		}
 	})
@@ -81,6 +85,7 @@ const maxNotices = 256
 
 // notice is a notification of the upstream.
 type notice struct {
+	hears  func(may func(*tool.Spec) bool) bool
 	method string
 	params json.RawMessage
 }
@@ -95,7 +100,9 @@ func (s *Server) pass(n notice) {
 		}
 	case methodMessage:
 		for _, sess := range s.listeners() {
-			logTo(s.background, sess.ss, n.params)
+			if n.hears(s.viewIn(sess, nil).allowed) {
+				logTo(s.background, sess.ss, n.params)
+			}
 		}
 	}
 }
@@ -191,7 +198,7 @@ func encoded[T any](list []T) []json.RawMessage {
 func (s *Server) listTemplates(ctx context.Context, r *sdk.ListResourceTemplatesRequest) (sdk.Result, error) {
 	all := encoded(s.templates())
 	if u := s.config.Upstream; u != nil {
-		all = append(all, u.Templates(ctx)...)
+		all = append(all, u.Templates(ctx, s.viewFor(s.sessionBySDK(r.Session), r.Extra).allowed)...)
 	}
 	cursor := ""
 	if r.Params != nil {
@@ -204,7 +211,7 @@ func (s *Server) listTemplates(ctx context.Context, r *sdk.ListResourceTemplates
 func (s *Server) listPrompts(ctx context.Context, r *sdk.ListPromptsRequest) (sdk.Result, error) {
 	var all []json.RawMessage
 	if u := s.config.Upstream; u != nil {
-		all = u.Prompts(ctx)
+		all = u.Prompts(ctx, s.viewFor(s.sessionBySDK(r.Session), r.Extra).allowed)
 	}
 	cursor := ""
 	if r.Params != nil {
@@ -238,7 +245,7 @@ type relayed struct {
 
 // foreign answers a request with what the upstream says. The upstream may ask the
 // client for more meanwhile.
-func (s *Server) foreign(ctx context.Context, r relayed, ask func(ctx context.Context, client tool.Client, params json.RawMessage) (json.RawMessage, error)) (sdk.Result, error) {
+func (s *Server) foreign(ctx context.Context, r relayed, ask func(ctx context.Context, may func(*tool.Spec) bool, client tool.Client, params json.RawMessage) (json.RawMessage, error)) (sdk.Result, error) {
 	raw, err := json.Marshal(r.params)
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: codeInternal, Message: err.Error()}
@@ -253,6 +260,7 @@ func (s *Server) foreign(ctx context.Context, r relayed, ask func(ctx context.Co
 	if wire != nil {
 		return nil, wire
 	}
+	may := s.viewFor(sess, r.extra).allowed
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer sess.hold(cancel)()
@@ -261,7 +269,7 @@ func (s *Server) foreign(ctx context.Context, r relayed, ask func(ctx context.Co
 		request: askSDK(r.session),
 	})
 	encode, failed := s.operate(ctx, sess, &o, func(ctx context.Context, op *operation) (func([]byte) []byte, *wireError) {
-		body, err := ask(ctx, op, raw)
+		body, err := ask(ctx, may, op, raw)
 		if err != nil {
 			code, message, data := foreignError(err)
 			if code == codeNoResource && r.version >= versionStateless {

@@ -20,7 +20,7 @@ type other struct {
 	mu       sync.Mutex
 	asked    []string
 	changed  func(string)
-	notified func(string, json.RawMessage)
+	notified func(func(func(*tool.Spec) bool) bool, string, json.RawMessage)
 	level    string
 }
 
@@ -40,15 +40,24 @@ func (o *other) list(format string, n int) []json.RawMessage {
 	return list
 }
 
-func (o *other) Resources(context.Context) []json.RawMessage {
+func (o *other) Resources(_ context.Context, may func(*tool.Spec) bool) []json.RawMessage {
+	if !reaches(may) {
+		return nil
+	}
 	return o.list(`{"uri":"test://r%d","name":"r","x-new":{"big":12345678901234567890}}`, 250)
 }
 
-func (o *other) Templates(context.Context) []json.RawMessage {
+func (o *other) Templates(_ context.Context, may func(*tool.Spec) bool) []json.RawMessage {
+	if !reaches(may) {
+		return nil
+	}
 	return o.list(`{"uriTemplate":"test://t%d/{id}","name":"t","x-new":1}`, 1)
 }
 
-func (o *other) Prompts(context.Context) []json.RawMessage {
+func (o *other) Prompts(_ context.Context, may func(*tool.Spec) bool) []json.RawMessage {
+	if !reaches(may) {
+		return nil
+	}
 	return o.list(`{"name":"p%d","x-new":true}`, 2)
 }
 
@@ -62,19 +71,31 @@ func (o *other) answer(kind string, params json.RawMessage) (json.RawMessage, er
 	return fmt.Appendf(nil, `{"%s":"x","x-new":{"big":12345678901234567890}}`, kind), nil
 }
 
-func (o *other) Read(_ context.Context, _ tool.Client, p json.RawMessage) (json.RawMessage, error) {
+func (o *other) Read(_ context.Context, may func(*tool.Spec) bool, _ tool.Client, p json.RawMessage) (json.RawMessage, error) {
+	if !reaches(may) {
+		return nil, refusal{}
+	}
 	return o.answer("read", p)
 }
 
-func (o *other) Prompt(_ context.Context, _ tool.Client, p json.RawMessage) (json.RawMessage, error) {
+func (o *other) Prompt(_ context.Context, may func(*tool.Spec) bool, _ tool.Client, p json.RawMessage) (json.RawMessage, error) {
+	if !reaches(may) {
+		return nil, refusal{}
+	}
 	return o.answer("prompt", p)
 }
 
-func (o *other) Complete(_ context.Context, _ tool.Client, p json.RawMessage) (json.RawMessage, error) {
+func (o *other) Complete(_ context.Context, may func(*tool.Spec) bool, _ tool.Client, p json.RawMessage) (json.RawMessage, error) {
+	if !reaches(may) {
+		return nil, refusal{}
+	}
 	return o.answer("complete", p)
 }
 
-func (o *other) Subscribe(_ context.Context, uri string) error {
+func (o *other) Subscribe(_ context.Context, may func(*tool.Spec) bool, uri string) error {
+	if !reaches(may) {
+		return refusal{}
+	}
 	_, err := o.answer("subscribe", json.RawMessage(uri))
 	return err
 }
@@ -92,7 +113,14 @@ func (o *other) SetLevel(level string) {
 
 func (o *other) OnChange(f func(string)) { o.changed = f }
 
-func (o *other) OnNotification(f func(string, json.RawMessage)) { o.notified = f }
+func (o *other) OnNotification(f func(func(func(*tool.Spec) bool) bool, string, json.RawMessage)) {
+	o.notified = f
+}
+
+// reaches reports whether a client may call the one tool of the upstream.
+func reaches(may func(*tool.Spec) bool) bool {
+	return may == nil || may(&tool.Spec{Name: "tool", Source: "other"})
+}
 
 func TestUpstream(t *testing.T) {
 	o := &other{}
@@ -155,11 +183,14 @@ func TestUpstream(t *testing.T) {
 	}{
 		{func() { o.changed("prompts") }, "notifications/prompts/list_changed"},
 		{func() { o.changed("resources") }, "notifications/resources/list_changed"},
-		{func() { o.notified("notifications/resources/updated", json.RawMessage(`{"uri":"test://r2"}`)) }, "notifications/resources/updated"},
-		{func() { o.notified("notifications/message", json.RawMessage(`{"level":"error","data":{"a":1}}`)) }, "notifications/message"},
+		{func() { o.notified(reaches, "notifications/resources/updated", json.RawMessage(`{"uri":"test://r2"}`)) }, "notifications/resources/updated"},
+		{func() {
+			o.notified(func(func(*tool.Spec) bool) bool { return false }, "notifications/message", json.RawMessage(`{"level":"error","data":"for others"}`))
+			o.notified(reaches, "notifications/message", json.RawMessage(`{"level":"error","data":{"a":1}}`))
+		}, "notifications/message"},
 	} {
 		c.cause()
-		if got := k.next()["method"]; got != c.want {
+		if got := k.next(); got["method"] != c.want || at(got, "params", "data") == "for others" {
 			t.Errorf("got %v, want %s", got, c.want)
 		}
 	}

@@ -51,7 +51,8 @@ func (v *view) shown(all []*offered) (list []*offered, searching bool) {
 // which get nothing else of it. What a client sends under this name is removed.
 const headerView = "Toolyard-View"
 
-// viewKey is the key of a request's own view in its context.
+// viewKey is the key of the own view of an HTTP request, or of that of a
+// subscriptions/listen, in its context.
 type viewKey struct{}
 
 // ownView is the view that an HTTP request asks for or is given by who calls: a
