@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/toolyard/toolyard/tool"
 )
 
@@ -74,5 +76,28 @@ func TestForgedResult(t *testing.T) {
 	}
 	if got, want := string(r.Foreign.Members), `"x-ours":1`; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestContentOf(t *testing.T) {
+	for _, c := range []struct {
+		raw  string
+		want tool.Content
+	}{
+		{`{"type":"text","text":"a\n\u00e9 ü \"q\""}`, tool.Content{Kind: tool.KindText, Text: "a\né ü \"q\""}},
+		{` { "text" : "plain" , "type" : "text", "x":{"text":"no"} } `, tool.Content{Kind: tool.KindText, Text: "plain"}},
+		{`{"type":"image","data":"QUJD","mimeType":"image/png"}`, tool.Content{Kind: "image", MIME: "image/png"}},
+		{`{"type":"resource_link","uri":"test://a","name":"n","mimeType":"text/plain"}`, tool.Content{Kind: "resource_link", URI: "test://a", Name: "n", MIME: "text/plain"}},
+		{`{"resource":{"uri":"test://a","text":"t","type":"no","name":"no"},"type":"resource","uri":"no","text":"no"}`, tool.Content{Kind: tool.KindResource, URI: "test://a", Text: "t"}},
+		{`{"type":"resource","resource":{"uri":"test://b","blob":"QQ==","mimeType":"x/y"}}`, tool.Content{Kind: tool.KindResource, URI: "test://b", MIME: "x/y"}},
+		{`{"type":"text","text":5,"mimeType":null}`, tool.Content{Kind: tool.KindText}},
+		{`{"type":"text","text":"first","text":"last"}`, tool.Content{Kind: tool.KindText, Text: "last"}},
+		{`"text"`, tool.Content{}},
+		{`null`, tool.Content{}},
+	} {
+		c.want.Raw = json.RawMessage(c.raw)
+		if diff := cmp.Diff(c.want, contentOf(json.RawMessage(c.raw))); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", c.raw, diff)
+		}
 	}
 }

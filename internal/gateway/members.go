@@ -63,11 +63,7 @@ func with(raw json.RawMessage, key string, value json.RawMessage) json.RawMessag
 
 // textOf is a member of an object that is a text; "" if it is none.
 func textOf(raw json.RawMessage, key string) string {
-	var text string
-	if m := get(raw, key); m != nil {
-		_ = json.Unmarshal(m, &text) // what is no text counts as none
-	}
-	return text
+	return upstream.Unquote(get(raw, key)) // what is no text counts as none
 }
 
 // get is a member of an object; nil if it has none.

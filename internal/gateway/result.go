@@ -77,22 +77,30 @@ func metaOf(raw json.RawMessage) []byte {
 
 // contentOf is one block; what is not understood is passed on all the same.
 func contentOf(raw json.RawMessage) tool.Content {
-	var block struct {
-		Type     string `json:"type"`
-		Text     string `json:"text"`
-		MIME     string `json:"mimeType"`
-		URI      string `json:"uri"`
-		Name     string `json:"name"`
-		Resource struct {
-			URI  string `json:"uri"`
-			MIME string `json:"mimeType"`
-			Text string `json:"text"`
-		} `json:"resource"`
+	c := tool.Content{Raw: raw}
+	var resource json.RawMessage
+	read := func(key string, value json.RawMessage) {
+		switch key {
+		case "type":
+			c.Kind = tool.ContentKind(upstream.Unquote(value))
+		case "text":
+			c.Text = upstream.Unquote(value)
+		case "mimeType":
+			c.MIME = upstream.Unquote(value)
+		case "uri":
+			c.URI = upstream.Unquote(value)
+		case "name":
+			c.Name = upstream.Unquote(value)
+		case "resource":
+			resource = value
+		}
 	}
-	_ = json.Unmarshal(raw, &block) // the block itself is passed on, whatever it is
-	c := tool.Content{Kind: tool.ContentKind(block.Type), Text: block.Text, MIME: block.MIME, URI: block.URI, Name: block.Name, Raw: raw}
+	_ = upstream.Members(raw, read) // the block itself is passed on, whatever it is
 	if c.Kind == tool.KindResource {
-		c.URI, c.MIME, c.Text = block.Resource.URI, block.Resource.MIME, block.Resource.Text
+		kind, name := c.Kind, c.Name
+		c.URI, c.MIME, c.Text = "", "", ""
+		_ = upstream.Members(resource, read)
+		c.Kind, c.Name = kind, name
 	}
 	return c
 }

@@ -47,7 +47,7 @@ func parse(data []byte) (message, error) {
 			if m.method != "" {
 				fault = errTwice
 			}
-			m.method = unquote(value)
+			m.method = Unquote(value)
 			if m.method == "" {
 				fault = errShape
 			}
@@ -114,7 +114,7 @@ func clean(data []byte) []byte {
 // Members calls visit for each member of the object raw, in their order; an
 // error may come after some. The values point into raw.
 func Members(raw json.RawMessage, visit func(key string, value json.RawMessage)) error {
-	end := object(raw, space(raw, 0), 0, func(key []byte, start, end int) { visit(unquote(key), raw[start:end:end]) })
+	end := object(raw, space(raw, 0), 0, func(key []byte, start, end int) { visit(Unquote(key), raw[start:end:end]) })
 	return whole(raw, end)
 }
 
@@ -353,15 +353,15 @@ func space(data []byte, i int) int {
 // none.
 func member(data json.RawMessage, name string) (found json.RawMessage) {
 	object(data, space(data, 0), 0, func(key []byte, start, end int) {
-		if found == nil && unquote(key) == name {
+		if found == nil && Unquote(key) == name {
 			found = data[start:end:end]
 		}
 	})
 	return found
 }
 
-// unquote decodes a JSON string; "" if raw is none.
-func unquote(raw []byte) string {
+// Unquote decodes a JSON string; "" if raw is none.
+func Unquote(raw []byte) string {
 	if len(raw) < 2 || raw[0] != '"' {
 		return ""
 	}
@@ -387,13 +387,13 @@ func wireError(raw json.RawMessage) *Error {
 				e.Code = n
 			}
 		case `"message"`:
-			e.Message = unquote(v)
+			e.Message = Unquote(v)
 		case `"data"`:
 			e.Data = v
 		}
 	})
 	if end < 0 {
-		e.Message = unquote(raw)
+		e.Message = Unquote(raw)
 		e.Data = raw
 	}
 	if e.Message == "" {

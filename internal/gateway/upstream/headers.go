@@ -65,9 +65,9 @@ func (h *ParamHeaders) find(schema json.RawMessage, path []string, depth int) (e
 			return
 		}
 		property := properties[start:end]
-		at := append(append([]string(nil), path...), unquote(key))
+		at := append(append([]string(nil), path...), Unquote(key))
 		if mark := member(property, "x-mcp-header"); mark != nil {
-			if err = h.add(at, unquote(mark), unquote(member(property, "type"))); err != nil {
+			if err = h.add(at, Unquote(mark), Unquote(member(property, "type"))); err != nil {
 				return
 			}
 		}
@@ -122,7 +122,7 @@ func headerText(v json.RawMessage) (string, bool) {
 	case len(v) == 0:
 		return "", false
 	case v[0] == '"':
-		return unquote(v), true
+		return Unquote(v), true
 	case string(v) == "true" || string(v) == "false":
 		return string(v), true
 	}
@@ -170,9 +170,9 @@ func standardHeaders(head http.Header, version string, r *Request) (http.Header,
 	if name == "" {
 		switch r.Method {
 		case "tools/call", "prompts/get":
-			name = unquote(member(r.Params, "name"))
+			name = Unquote(member(r.Params, "name"))
 		case "resources/read":
-			name = unquote(member(r.Params, "uri"))
+			name = Unquote(member(r.Params, "uri"))
 		}
 	}
 	if name != "" {

@@ -18,10 +18,12 @@ const (
 // for any more.
 const endless = 32
 
-// What is thrown away is read slowly, so that a server that floods has as little
-// of the machine's time as its pipe can hold.
+// A long message is read in parts with a pause after each, and what is thrown away
+// more slowly still: a server that sends much has as little of the machine's time
+// as its pipe can hold, and the others keep theirs.
 const (
-	floodPart  = 1 << 20
+	partBytes  = 1 << 20
+	longPause  = 2 * time.Millisecond
 	floodPause = 16 * time.Millisecond
 )
 
@@ -44,34 +46,55 @@ func (l *lines) next() (line []byte, tooLong *long, err error) {
 	if err == nil && int64(len(part)) <= l.max+1 {
 		return bytes.Clone(trimEnd(part)), nil, nil
 	}
-	line = append(line, part...)
-	for errors.Is(err, bufio.ErrBufferFull) && int64(len(line)) <= l.max {
+	var parts [][]byte // the last one is still to fill
+	rest := bytes.Clone(part)
+	size := int64(len(rest))
+	for errors.Is(err, bufio.ErrBufferFull) && size <= l.max {
+		if len(rest) >= partBytes {
+			parts, rest = append(parts, rest), make([]byte, 0, partBytes+l.r.Size())
+			time.Sleep(longPause)
+		}
 		part, err = l.r.ReadSlice('\n')
-		line = append(line, part...)
+		rest = append(rest, part...)
+		size += int64(len(part))
 	}
-	if err == nil && int64(len(trimEnd(line))) <= l.max {
-		return trimEnd(line), nil, nil
+	parts = append(parts, rest)
+	if err == nil && size <= l.max+2 { // the end may be two bytes
+		if line = trimEnd(joined(parts)); int64(len(line)) <= l.max {
+			return line, nil, nil
+		}
 	}
 	if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-		return line, nil, err
+		return joined(parts), nil, err
 	}
-	over := &long{head: bytes.Clone(line[:min(len(line), headBytes)]), size: int64(len(line))}
-	over.keep(line)
-	line = nil
-	pause := over.size + floodPart
+	over := &long{size: size}
+	for _, part := range parts {
+		over.head = append(over.head, part[:min(len(part), headBytes-len(over.head))]...)
+		over.keep(part)
+	}
+	parts = nil
+	pause := over.size + partBytes
 	for errors.Is(err, bufio.ErrBufferFull) {
 		part, err = l.r.ReadSlice('\n')
 		over.size += int64(len(part))
 		over.keep(part)
 		if over.size >= pause {
 			time.Sleep(floodPause)
-			pause = over.size + floodPart
+			pause = over.size + partBytes
 		}
 		if over.size > endless*l.max {
 			return nil, nil, errEndless
 		}
 	}
 	return nil, over, err
+}
+
+// joined is the parts in one piece, which is theirs or new.
+func joined(parts [][]byte) []byte {
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return bytes.Join(parts, nil)
 }
 
 // keep remembers the end of what was thrown away.

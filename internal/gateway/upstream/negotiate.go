@@ -150,7 +150,7 @@ func (c *Client) discovered(o outcome) (begin bool, err error) {
 			c.server = ServerInfo{
 				Info:         member(member(o.result, "_meta"), metaServerInfo),
 				Capabilities: orObject(member(o.result, "capabilities"), json.RawMessage("{}")),
-				Instructions: unquote(member(o.result, "instructions")),
+				Instructions: Unquote(member(o.result, "instructions")),
 				Result:       o.result,
 			}
 			return false, nil
@@ -182,7 +182,7 @@ func (c *Client) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	version = unquote(member(result, "protocolVersion"))
+	version = Unquote(member(result, "protocolVersion"))
 	if !slices.Contains(sessionVersions, version) {
 		return strangers([]string{version})
 	}
@@ -191,7 +191,7 @@ func (c *Client) begin(ctx context.Context) error {
 	c.server = ServerInfo{
 		Info:         member(result, "serverInfo"),
 		Capabilities: orObject(member(result, "capabilities"), json.RawMessage("{}")),
-		Instructions: unquote(member(result, "instructions")),
+		Instructions: Unquote(member(result, "instructions")),
 		Result:       result,
 	}
 	c.mu.Unlock()
@@ -231,7 +231,7 @@ func common(a, b []string) bool {
 // texts reads an array of strings, at most a hundred short ones.
 func texts(raw json.RawMessage) (all []string) {
 	array(raw, space(raw, 0), 0, func(start, end int) {
-		if s := unquote(raw[start:end]); s != "" && len(s) < 100 && len(all) < 100 {
+		if s := Unquote(raw[start:end]); s != "" && len(s) < 100 && len(all) < 100 {
 			all = append(all, s)
 		}
 	})

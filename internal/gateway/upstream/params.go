@@ -103,7 +103,7 @@ func appendMeta(dst []byte, first, second json.RawMessage, own []byte) []byte {
 	for i, from := range []json.RawMessage{first, second} {
 		at := space(from, 0)
 		object(from, at, 0, func(key []byte, at, end int) {
-			name := unquote(key)
+			name := Unquote(key)
 			if reserved(name) || i == 1 && member(first, name) != nil {
 				return
 			}
@@ -171,7 +171,7 @@ func orObject(a, b json.RawMessage) json.RawMessage {
 
 // isMeta reports whether a raw key is _meta, however it is written.
 func isMeta(key []byte) bool {
-	return string(key) == `"_meta"` || len(key) > len(`"_meta"`) && unquote(key) == "_meta"
+	return string(key) == `"_meta"` || len(key) > len(`"_meta"`) && Unquote(key) == "_meta"
 }
 
 // appendText appends s as a JSON string.
@@ -231,7 +231,7 @@ func withoutSubscription(params json.RawMessage) json.RawMessage {
 		if isMeta(key) {
 			kept := append([]byte(nil), '{')
 			object(piece, 0, 0, func(key []byte, at, end int) {
-				if unquote(key) == metaSubscription {
+				if Unquote(key) == metaSubscription {
 					return
 				}
 				if len(kept) > 1 {
