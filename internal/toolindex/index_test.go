@@ -193,7 +193,7 @@ func TestMemory(t *testing.T) {
 }
 
 func FuzzSearch(f *testing.F) {
-	for _, q := range []string{"read a file", "读取文件 now", "PDFs", "a_b-c:d", "ÄÖ ß İ", "pull pull request", "截图截图截", "\xff\xfe", strings.Repeat("x ", 600)} {
+	for _, q := range []string{"read a file", "读取文件 now", "PDFs", "a_b-c:d", "ÄÖ ß İ", "pull pull request", "截图截图截", "\xff\xfe", strings.Repeat("x ", 400)} {
 		f.Add(q, q)
 	}
 	// One index for all: to read the table of synonyms and the tools anew for every
@@ -202,7 +202,7 @@ func FuzzSearch(f *testing.F) {
 	x := put(definitions(f)[:12]...)
 	f.Fuzz(func(t *testing.T, query, description string) {
 		if len(query)+len(description) > most {
-			t.Skip("too long")
+			return
 		}
 		x.Put("own", &tool.Spec{Name: "own", Source: "fuzz", Description: description, Tags: []string{query}})
 		got := x.Search(query, -1, nil)
