@@ -240,9 +240,13 @@ func guess(b []byte) (k kind, more bool) {
 	if len(method) > maxMethod || (len(method) > 0 && !validToken(string(method))) {
 		return kindOther, false
 	}
+	// git's own protocol begins like a long word, and has a NUL soon. It must not
+	// matter in how many pieces that comes.
+	if bytes.IndexByte(line, 0) >= 0 {
+		return kindOther, false
+	}
 	if !whole {
-		// git's own protocol begins like a long word, and has a NUL soon.
-		return kindOther, len(b) < maxRequestLine && bytes.IndexByte(line, 0) < 0
+		return kindOther, len(b) < maxRequestLine
 	}
 	if i := bytes.LastIndexByte(bytes.TrimRight(rest, "\r "), ' '); spaced && i >= 0 {
 		if version := strings.ToUpper(string(rest[i+1:])); strings.HasPrefix(version, "HTTP/1") {
