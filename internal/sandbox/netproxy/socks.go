@@ -213,11 +213,11 @@ func parseSocks4(b []byte) (q socksRequest, length int, err error) {
 		return q, fixed + 1, nil
 	}
 	q.version, q.command, q.port = b[0], b[1], binary.BigEndian.Uint16(b[2:])
-	user := bytes.IndexByte(b[fixed:], 0)
-	if user < 0 {
-		if len(b) > fixed+maxSocks4User {
-			return q, 0, errSocks
-		}
+	user, whole := terminated(b[fixed:])
+	if user > maxSocks4User {
+		return q, 0, errSocks
+	}
+	if !whole {
 		return q, len(b) + 1, nil
 	}
 	length = fixed + user + 1
@@ -225,15 +225,24 @@ func parseSocks4(b []byte) (q socksRequest, length int, err error) {
 		q.host = netip.AddrFrom4([4]byte(b[4:8])).String()
 		return q, length, nil
 	}
-	name := bytes.IndexByte(b[length:], 0) // SOCKS4a
-	if name < 0 {
-		if len(b)-length > netguard.MaxName+1 {
-			return q, 0, errSocks
-		}
+	name, whole := terminated(b[length:]) // SOCKS4a
+	if name > netguard.MaxName+1 {
+		return q, 0, errSocks
+	}
+	if !whole {
 		return q, len(b) + 1, nil
 	}
 	q.host = string(b[length : length+name])
 	return q, length + name + 1, nil
+}
+
+// terminated is how long the text at the beginning of b is, and whether its NUL is
+// there.
+func terminated(b []byte) (length int, whole bool) {
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		return i, true
+	}
+	return len(b), false
 }
 
 // unsupported is why a request cannot be understood, 0 if it can.

@@ -151,6 +151,9 @@ func (l *lockfile) dev() bool {
 	return l.name == pnpmLock && bytes.Contains(l.text, []byte("\n    devDependencies:"))
 }
 
+// modules is before a package's name in its place.
+const modules = "node_modules/"
+
 // integrities are the checksums by "name@version".
 func (l *npmLock) integrities() map[string]string {
 	all := map[string]string{}
@@ -160,7 +163,10 @@ func (l *npmLock) integrities() map[string]string {
 		}
 		name := p.Name
 		if name == "" {
-			name = place[strings.LastIndex(place, "node_modules/")+len("node_modules/"):]
+			name = place // of a workspace, a folder of the project
+			if i := strings.LastIndex(place, modules); i >= 0 {
+				name = place[i+len(modules):]
+			}
 		}
 		all[name+"@"+p.Version] = p.Integrity
 	}
