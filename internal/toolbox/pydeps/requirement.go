@@ -101,14 +101,21 @@ func parseRequirement(text string) (Requirement, error) {
 		return q, errors.New("it is to be fetched from an address of its own")
 	}
 	within, marker, hasMarker := strings.Cut(rest, ";")
-	if within = strings.TrimSpace(within); within != "" && !strings.ContainsAny(within[:1], "=<>!~(") {
+	within = strings.TrimSpace(within)
+	if inner, opened := strings.CutPrefix(within, "("); opened { // as older tools write it
+		inner, closed := strings.CutSuffix(inner, ")")
+		if !closed {
+			return q, fmt.Errorf("%.80q is no range of versions", within)
+		}
+		within = strings.TrimSpace(inner)
+	}
+	if within != "" && !strings.ContainsAny(within[:1], "=<>!~") {
 		return q, fmt.Errorf("%.80q is no range of versions", within)
 	}
 	q.Marker = strings.TrimSpace(marker)
-	if hasMarker && q.Marker == "" || strings.Contains(q.Marker, "--") {
+	if hasMarker && q.Marker == "" || strings.Contains(q.Marker, "--") || strings.Contains(q.Marker, "#") {
 		return q, fmt.Errorf("%.80q is no condition", marker)
 	}
-	within = strings.TrimSuffix(strings.TrimPrefix(within, "("), ")")
 	clauses, err := parseRange(within)
 	if err != nil {
 		return q, err
