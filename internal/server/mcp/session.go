@@ -440,7 +440,7 @@ func (s *Server) forgetOldest() {
 	var at time.Time
 	for _, sess := range s.stateless {
 		sess.mu.Lock()
-		if len(sess.calls) == 0 && (oldest == nil || sess.last.Before(at)) {
+		if len(sess.calls) == 0 && sess.posts.Load() == 0 && (oldest == nil || sess.last.Before(at)) {
 			oldest, at = sess, sess.last
 		}
 		sess.mu.Unlock()
