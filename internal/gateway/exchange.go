@@ -146,6 +146,9 @@ func headOf(result json.RawMessage) (h head, err error) {
 	all = slices.DeleteFunc(all, func(m member) bool {
 		return m.key != "resultType" && m.key != "inputRequests" && m.key != "requestState" && m.key != "task"
 	})
+	if len(all) == 0 {
+		return h, nil
+	}
 	err = json.Unmarshal(append(appendMembers([]byte{'{'}, all), '}'), &h)
 	if h.Type == "" {
 		err = nil

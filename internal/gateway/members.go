@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 
 	"github.com/toolyard/toolyard/internal/gateway/upstream"
 )
@@ -17,17 +18,32 @@ type member struct {
 // the last counts, as everywhere. The values point into raw.
 func membersOf(raw json.RawMessage) ([]member, error) {
 	var all []member
-	at := map[string]int{}
+	var at map[string]int // made where there are more than few
 	err := upstream.Members(raw, func(key string, value json.RawMessage) {
-		if i, twice := at[key]; twice {
+		i, twice := at[key]
+		if at == nil {
+			i = slices.IndexFunc(all, func(m member) bool { return m.key == key })
+			twice = i >= 0
+		}
+		if twice {
 			all[i].value = value
 			return
 		}
-		at[key] = len(all)
-		all = append(all, member{key, value})
+		if at != nil {
+			at[key] = len(all)
+		}
+		if all = append(all, member{key, value}); len(all) == few {
+			at = make(map[string]int, 2*few)
+			for i, m := range all {
+				at[m.key] = i
+			}
+		}
 	})
 	return all, err
 }
+
+// few members are found sooner by looking at each than in a map.
+const few = 16
 
 // appendMembers writes members as `"key":value` joined by commas.
 func appendMembers(dst []byte, all []member) []byte {
@@ -35,7 +51,7 @@ func appendMembers(dst []byte, all []member) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(append(append(dst, quote(m.key)...), ':'), m.value...)
+		dst = append(append(appendQuoted(dst, m.key), ':'), m.value...)
 	}
 	return dst
 }

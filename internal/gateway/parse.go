@@ -110,9 +110,17 @@ func parseServer(name string, raw json.RawMessage) (Server, []string, error) {
 	return e.s, e.notes, nil
 }
 
-func quote(s string) json.RawMessage {
-	raw, _ := json.Marshal(s)
-	return raw
+func quote(s string) json.RawMessage { return appendQuoted(make([]byte, 0, len(s)+2), s) }
+
+// appendQuoted appends s as encoding/json writes a string.
+func appendQuoted(dst []byte, s string) []byte {
+	for _, c := range []byte(s) {
+		if c < 0x20 || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			raw, _ := json.Marshal(s)
+			return append(dst, raw...)
+		}
+	}
+	return append(append(append(dst, '"'), s...), '"')
 }
 
 func objectOf(raw json.RawMessage) (map[string]json.RawMessage, error) {

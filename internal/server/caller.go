@@ -57,14 +57,18 @@ func mayReach(c auth.Caller, r *http.Request) bool {
 // further it has been answered.
 func (g *guard) admit(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
 	address := remote(r)
-	if retry, ok := g.rates.Take("address "+address, g.config.Rate); !ok {
-		return nil, tooMany(w, retry)
+	if g.config.Rate > 0 {
+		if retry, ok := g.rates.Take("address "+address, g.config.Rate); !ok {
+			return nil, tooMany(w, retry)
+		}
 	}
 	if slices.Contains(open, r.URL.Path) || g.config.Resource != nil && slices.Contains(g.config.Resource.MetadataPaths(), r.URL.Path) {
 		return r, true
 	}
-	if retry, spent := g.rates.Spent("wrong "+address, maxFailures); spent && g.config.Auth != AuthNone {
-		return nil, tooMany(w, retry)
+	if g.config.Auth != AuthNone {
+		if retry, spent := g.rates.Spent("wrong "+address, maxFailures); spent {
+			return nil, tooMany(w, retry)
+		}
 	}
 	caller, err := g.identify(r)
 	if err == nil && !mayReach(caller, r) {

@@ -36,6 +36,9 @@ type guard struct {
 	rates  auth.Rates
 }
 
+// Headers of every answer, in the form that http.Header keeps them in.
+var noSniff, noReferrer = []string{"nosniff"}, []string{"no-referrer"}
+
 // open paths need no token.
 var open = []string{"/healthz", "/readyz"}
 
@@ -43,8 +46,7 @@ func (g *guard) wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = withOfferedToken(r)
 		h := w.Header()
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "no-referrer")
+		h["X-Content-Type-Options"], h["Referrer-Policy"] = noSniff, noReferrer
 		switch {
 		case !g.hostAllowed(r):
 			fail(w, http.StatusForbidden, "FORBIDDEN_HOST", "the host "+strconv.Quote(r.Host)+" is not one of this server",

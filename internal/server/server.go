@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/toolyard/toolyard/internal/server/auth"
@@ -240,8 +241,10 @@ func loopback(a net.Addr) bool {
 // addrOf is the address in a net.Addr or in the host part of a URL; the zero
 // Addr if there is none.
 func addrOf(host string) netip.Addr {
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
+	if strings.Contains(host, ":") {
+		if h, _, err := net.SplitHostPort(host); err == nil {
+			host = h
+		}
 	}
 	a, err := netip.ParseAddr(trimBrackets(host))
 	if err != nil {

@@ -93,9 +93,19 @@ func reading(allowed func(*tool.Spec) bool) func(*tool.Spec) bool {
 // their secrets.
 const scheme = "Caller "
 
+// isOwner reports whether c is what [Owner] gives.
+func (c *Caller) isOwner() bool {
+	return c.ID == "" && c.Name == "" && c.Tenant == "" && c.Project == "" && c.Profile == "" &&
+		c.Allowed == nil && !c.ReadOnly && c.Admin && c.Rate == 0 && c.Again == nil
+}
+
 // Settle puts a caller into a request: into its context, and its ID in place of
-// its secret. The owner's header stays as it is.
+// its secret. The owner's header stays as it is, and the owner is who [From] gives
+// anyway.
 func Settle(r *http.Request, c Caller) *http.Request {
+	if c.isOwner() && r.Context().Value(callerKey{}) == nil {
+		return r
+	}
 	r = r.WithContext(With(r.Context(), c))
 	if c.ID != "" {
 		r.Header = r.Header.Clone()

@@ -291,6 +291,9 @@ func unquote(raw []byte) string {
 		return ""
 	}
 	inner := raw[1 : len(raw)-1]
+	if s := common(inner); s != "" {
+		return s
+	}
 	if bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
 		return string(inner)
 	}
@@ -299,4 +302,42 @@ func unquote(raw []byte) string {
 		return ""
 	}
 	return s
+}
+
+// common is b as a string that needs no memory, if it is a word that nearly every
+// call has; else "".
+func common(b []byte) string {
+	switch string(b) {
+	case "jsonrpc":
+		return "jsonrpc"
+	case "2.0":
+		return "2.0"
+	case "id":
+		return "id"
+	case "method":
+		return "method"
+	case "tools/call":
+		return "tools/call"
+	case "params":
+		return "params"
+	case "name":
+		return "name"
+	case "version":
+		return "version"
+	case "arguments":
+		return "arguments"
+	case "_meta":
+		return "_meta"
+	case "progressToken":
+		return "progressToken"
+	case metaVersion:
+		return metaVersion
+	case versionStateless:
+		return versionStateless
+	case metaClient:
+		return metaClient
+	case metaCapabilities:
+		return metaCapabilities
+	}
+	return ""
 }

@@ -32,6 +32,9 @@ const maxReplay = 16 << 20
 // writeLimit is how long a client may take to read what it is sent.
 const writeLimit = 30 * time.Second
 
+// maxAtOnce is how much memory a request gets because it says that it is so long.
+const maxAtOnce = 4 << 10
+
 // HTTPOptions change the HTTP handler. The zero value is usable.
 type HTTPOptions struct {
 	// MaxBody bounds a request's body. Zero means 20 MiB.
@@ -134,7 +137,7 @@ func (h *httpHandler) session(r *http.Request) *session {
 }
 
 func (h *httpHandler) post(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.maxBody))
+	body, err := h.body(w, r)
 	var tooLong *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLong):
@@ -167,6 +170,19 @@ func (h *httpHandler) post(w http.ResponseWriter, r *http.Request) {
 	h.postSession(w, r, &f)
 }
 
+// body reads a request to its end: what takes its deadline off waits for that.
+func (h *httpHandler) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.ContentLength <= 0 || r.ContentLength > min(h.maxBody, maxAtOnce) {
+		return io.ReadAll(http.MaxBytesReader(w, r.Body, h.maxBody))
+	}
+	body := make([]byte, r.ContentLength+1) // the end comes before it is full
+	n, err := io.ReadFull(r.Body, body)
+	if int64(n) == r.ContentLength && errors.Is(err, io.ErrUnexpectedEOF) {
+		return body[:n:n], nil
+	}
+	return nil, errors.Join(errors.New("the body is not as long as it says"), err)
+}
+
 // postStateless answers a request of 2026-07-28.
 func (h *httpHandler) postStateless(w http.ResponseWriter, r *http.Request, f *frame) {
 	switch {
@@ -195,16 +211,13 @@ func (h *httpHandler) postStateless(w http.ResponseWriter, r *http.Request, f *f
 	}
 	p.principal, p.view = principal(r.Header), viewOf(r)
 	sess := h.server.statelessSession(&p, p.principal)
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
-	defer sess.hold(cancel)()
 	defer sess.post(&p)()
 	answer := &httpAnswer{w: w, buffers: &h.server.buffers}
 	ch := channel{}
 	if p.token != nil || p.logLevel != "" {
 		ch.notify = answer.notify
 	}
-	encode, wire := h.server.run(ctx, sess, &p, ch)
+	encode, wire := h.server.run(r.Context(), sess, &p, ch)
 	answer.finish(wire.status(), f.id, encode, wire)
 }
 
@@ -358,6 +371,9 @@ func refuse(w http.ResponseWriter, status int, id json.RawMessage, err *wireErro
 func accepts(r *http.Request) bool {
 	json, stream := false, false
 	for _, value := range r.Header.Values("Accept") {
+		if value == "application/json, text/event-stream" { // as nearly all write it
+			return true
+		}
 		for part := range strings.SplitSeq(value, ",") {
 			kind, _, _ := strings.Cut(part, ";")
 			switch strings.ToLower(strings.TrimSpace(kind)) {

@@ -2,8 +2,10 @@ package mcp
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -111,11 +113,7 @@ func (p *callParams) parseMeta(raw []byte) error {
 		case metaVersion:
 			p.version = unquote(value)
 		case metaClient:
-			var client struct{ Name, Version string }
-			if value[0] != '{' || json.Unmarshal(value, &client) != nil {
-				p.badClient = true
-			}
-			p.client = client.Name + "/" + client.Version
+			p.client, p.badClient = clientName(value)
 		case metaCapabilities:
 			p.capabilities, p.able = value[0] == '{', value
 		case metaLogLevel:
@@ -136,6 +134,31 @@ func (p *callParams) parseMeta(raw []byte) error {
 	}
 	return err
 }
+
+// clientName is name/version of a clientInfo; bad says that it is none.
+func clientName(info []byte) (client string, bad bool) {
+	var name, version string
+	plain := eachMember(info, func(key string, value []byte) error {
+		switch {
+		case key == "name" && value[0] == '"':
+			name = unquote(value)
+		case key == "version" && value[0] == '"':
+			version = unquote(value)
+		case strings.EqualFold(key, "name"), strings.EqualFold(key, "version"):
+			return errUnusual
+		}
+		return nil
+	})
+	if plain == nil {
+		return name + "/" + version, false
+	}
+	var unusual struct{ Name, Version string }
+	bad = value0(info) != '{' || json.Unmarshal(info, &unusual) != nil
+	return unusual.Name + "/" + unusual.Version, bad
+}
+
+// errUnusual is of what only encoding/json reads as encoding/json does.
+var errUnusual = errors.New("unusual")
 
 // label reads a name that a client gives to a session or turn.
 func label(key string, value []byte, to *string) error {

@@ -91,8 +91,11 @@ func sessionID() string {
 
 // derivedID is the session of a stateless client that names none.
 func derivedID(key, client, workspace string) string {
-	sum := sha256.Sum256([]byte(key + "\x00" + client + "\x00" + workspace))
-	return "ses_" + hex.EncodeToString(sum[:8])
+	var room [256]byte
+	b := append(append(room[:0], key...), 0)
+	b = append(append(b, client...), 0)
+	sum := sha256.Sum256(append(b, workspace...))
+	return string(hex.AppendEncode(append(room[:0], "ses_"...), sum[:8]))
 }
 
 // begin registers a request under its id and gives its context. It refuses an
@@ -440,7 +443,7 @@ func (s *Server) forgetOldest() {
 	var at time.Time
 	for _, sess := range s.stateless {
 		sess.mu.Lock()
-		if len(sess.calls) == 0 && (oldest == nil || sess.last.Before(at)) {
+		if len(sess.calls) == 0 && sess.posts.Load() == 0 && (oldest == nil || sess.last.Before(at)) {
 			oldest, at = sess, sess.last
 		}
 		sess.mu.Unlock()

@@ -58,7 +58,10 @@ type viewKey struct{}
 // ownView is the view that an HTTP request asks for or is given by who calls: a
 // profile in the path, ?tools=…, an API key. Nil means that it has none of its own.
 func (s *Server) ownView(r *http.Request) (*view, int, error) {
-	name, tools := r.PathValue("profile"), r.URL.Query()["tools"]
+	name, tools := r.PathValue("profile"), []string(nil)
+	if r.URL.RawQuery != "" {
+		tools = r.URL.Query()["tools"]
+	}
 	var keyProfile string
 	var allowed func(*tool.Spec) bool
 	if s.config.Caller != nil {
