@@ -17,16 +17,19 @@ const (
 )
 
 // How much less a word counts that was not written as it stands.
-const (
+var (
 	oneSlip      = 0.8
 	twoSlips     = 0.55
 	beginsWord   = 0.45 // and more, the more of the word was written
 	apartWeight  = 0.85 // one word written as two, or two as one
-	inExpression = 0.65 // a word of an expression counts so much by itself
+	inExpression = 0.85 // a word of an expression counts so much by itself
 	faintWeight  = 0.3  // of a word as [isFaint] knows
-	maxVariants  = 64   // of one unit
-	maxBeginning = 24   // words that one beginning stands for
-	minBeginning = 3    // letters
+)
+
+const (
+	maxVariants  = 64 // of one unit
+	maxBeginning = 24 // words that one beginning stands for
+	minBeginning = 3  // letters
 )
 
 // token is a word of the query.

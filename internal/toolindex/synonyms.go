@@ -11,10 +11,10 @@ import (
 var synonymsText string
 
 // How much another word of a group counts.
-const (
+var (
 	sameWeight        = 0.6
 	nearWeight        = 0.3
-	translationWeight = 0.9
+	translationWeight = 0.7
 )
 
 // synonyms is the table of words that mean the same.
@@ -61,14 +61,17 @@ type expression struct {
 	key   string
 	terms []string
 	han   bool
+	vague bool // only of words that say little: it can be asked with, not found by
 }
 
 func expressions(text string) []expression {
 	var list []expression
 	for one := range strings.FieldsSeq(text) {
 		e := expression{han: isHan(one)}
+		e.vague = strings.Contains(one, "_")
 		words(one, func(w string, k kind) {
 			if k == plainWord {
+				e.vague = e.vague && (isStop(w) || isFaint(w))
 				e.terms = append(e.terms, stem(w))
 			}
 		})
@@ -112,6 +115,9 @@ func (t *synonyms) link(a, b expression, weight float64) {
 	}
 	if a.han != b.han {
 		weight *= translationWeight / sameWeight
+	}
+	if b.vague {
+		return
 	}
 	for i, m := range t.of[a.key] {
 		if strings.Join(m.terms, " ") == strings.Join(b.terms, " ") {
