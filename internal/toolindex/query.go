@@ -23,7 +23,7 @@ var (
 	beginsWord   = 0.45 // and more, the more of the word was written
 	apartWeight  = 0.85 // one word written as two, or two as one
 	inExpression = 0.85 // a word of an expression counts so much by itself
-	faintWeight  = 0.3  // of a word as [isFaint] knows
+	faintWeight  = 0.35 // of a word as [isFaint] knows
 )
 
 const (
@@ -56,6 +56,9 @@ func pieces(query string, each func(piece string)) {
 	}
 }
 
+// quotes are what stands around words that are data.
+const quotes = "\"'`"
+
 // literal reports whether a piece of a query is data, what it is (the path of a file
 // or the address of a page), and with what ending.
 func literal(piece string) (of, ending string, data bool) {
@@ -74,6 +77,15 @@ func literal(piece string) (of, ending string, data bool) {
 		return "file", ending, true
 	case strings.HasPrefix(piece, "/") && len(piece) > 1, strings.HasPrefix(piece, "./"), strings.HasPrefix(piece, "~/"):
 		return "file", "", true
+	}
+	if strings.Contains(piece, "_") && piece == strings.ToUpper(piece) && strings.IndexFunc(piece, letter) >= 0 {
+		return "environment", "", true // OPENAI_API_KEY
+	}
+	switch digits := strings.TrimRight(piece, "apmAPM:0123456789"); {
+	case digits == "" && strings.ContainsAny(piece, ":apAP") && piece[0] >= '0' && piece[0] <= '9':
+		return "time", "", true // 3pm, 15:30
+	case strings.HasPrefix(piece, "#") && len(piece) > 1 && letter(rune(piece[1])):
+		return "channel", "", true
 	}
 	camel := strings.IndexFunc(piece, unicode.IsUpper) > 0 && letter(rune(piece[0])) && strings.ToLower(piece[:1]) == piece[:1]
 	return "", "", camel && strings.IndexFunc(piece, func(c rune) bool { return !letter(c) }) < 0
@@ -143,7 +155,7 @@ func (x *Index) tokens(query string) (list, all []token) {
 			list = append(list, t)
 		}
 	}
-	data, ending := false, ""
+	data, quoted, ending := false, false, ""
 	take := func(w string, k kind) {
 		if k != hanRun {
 			add(token{raw: w, stem: stem(w), data: data && w != ending})
@@ -164,6 +176,10 @@ func (x *Index) tokens(query string) (list, all []token) {
 		if of, ending, data = literal(piece); of != "" {
 			add(token{raw: of, stem: stem(of)})
 		}
+		begins, ends := strings.IndexAny(piece, quotes) == 0, len(piece) > 1 && strings.LastIndexAny(piece, quotes) == len(piece)-1
+		quoted = quoted || begins
+		data = data || quoted
+		quoted = quoted && !ends
 		words(piece, take)
 	})
 	if len(list) == 0 {
@@ -177,11 +193,11 @@ func (x *Index) say(s *snapshot, u *unit, tokens []token, i int) {
 	t := tokens[i]
 	if t.han {
 		s.add(u, 1, hanWord(t.raw)...)
-		x.alike(s, u, t.stem, 1, true)
+		x.alike(s, u, t.stem, 1)
 		return
 	}
 	s.add(u, 1, t.stem)
-	x.alike(s, u, t.stem, 1, false)
+	x.alike(s, u, t.stem, 1)
 	for _, j := range []int{i - 1, i} { // with the word before, or after
 		if j >= 0 && j+1 < len(tokens) && !tokens[j].han && !tokens[j+1].han {
 			s.add(u, apartWeight, stem(tokens[j].raw+tokens[j+1].raw))
@@ -196,7 +212,7 @@ func (x *Index) say(s *snapshot, u *unit, tokens []token, i int) {
 		for _, word := range bare(t) {
 			for _, slip := range s.slips(word, x.table.english) {
 				s.add(u, slip.weight, slip.text)
-				x.alike(s, u, slip.text, slip.weight, false)
+				x.alike(s, u, slip.text, slip.weight)
 			}
 			if len(u.variants) > 0 {
 				return
@@ -219,15 +235,9 @@ func bare(t token) []string {
 	return forms
 }
 
-// alike adds the words of the groups that a word is in. Those of a translation
-// bring their own.
-func (x *Index) alike(s *snapshot, u *unit, key string, weight float64, further bool) {
-	for _, m := range x.table.of[key] {
-		s.add(u, weight*m.weight, m.terms...)
-		if further && m.weight > sameWeight && len(m.terms) > 0 && !isHan(m.terms[0]) {
-			x.alike(s, u, strings.Join(m.terms, " "), weight*m.weight, false)
-		}
-	}
+// alike adds the words of the groups that a word is in.
+func (x *Index) alike(s *snapshot, u *unit, key string, weight float64) {
+	x.table.alike(key, func(other *expression, fits float64) { s.add(u, weight*fits, other.terms...) })
 }
 
 // expressions adds what is said by the expressions that the token is part of:
@@ -242,7 +252,7 @@ func (x *Index) expressions(s *snapshot, u *unit, tokens []token, i int) {
 }
 
 // particles are what a verb may have at some distance: "shut the window down".
-var particles = []string{"up", "down", "on", "off", "in", "out", "away", "back", "together", "apart", "over"}
+var particles = []string{"up", "down", "on", "off", "in", "out", "away", "back", "together", "apart", "over", "into"}
 
 // particle adds what a verb means with its particle, if other words are between.
 func (x *Index) particle(s *snapshot, u *unit, all []token, at int) {
@@ -255,9 +265,9 @@ func (x *Index) particle(s *snapshot, u *unit, all []token, at int) {
 }
 
 func (x *Index) expression(s *snapshot, u *unit, key string) {
-	if len(x.table.of[key]) > 0 {
+	if x.table.of[key] != nil {
 		u.weight = inExpression
-		x.alike(s, u, key, 1, false)
+		x.alike(s, u, key, 1)
 	}
 }
 

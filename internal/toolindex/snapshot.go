@@ -138,7 +138,7 @@ var (
 	namedBonus  = 12.0   // the query has the tool's name in it
 	uncovered   = 0.35   // what is left of the score of a tool with hardly any of what was asked
 	leastWeight = 0.05
-	wholeName   = 1.0 // and so much more of the score of one whose whole name was said
+	wholeName   = 1.2 // and so much more of the score of one whose whole name was said
 )
 
 // search scores every document that has anything of the query.
