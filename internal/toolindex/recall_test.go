@@ -119,6 +119,7 @@ func TestRecall(t *testing.T) {
 		{"set_d.tsv", 0.50},
 		{"set_e.tsv", 0.50},
 		{"set_f.tsv", 0.50},
+		{"set_g.tsv", 0.50},
 	} {
 		t.Run(c.file, func(t *testing.T) {
 			if share := recall(t, c.file); share < c.least {
