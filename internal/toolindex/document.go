@@ -33,7 +33,7 @@ var weights = [fields]struct{ weight, length float64 }{
 	inName:      {2.8, 0.35},
 	inSource:    {3, 0},
 	inLabel:     {2.5, 0.4},
-	inSummary:   {2.7, 0.4},
+	inSummary:   {3, 0.4},
 	inText:      {1, 0.6},
 	inArgument:  {1.5, 0.6},
 	inParameter: {0.4, 0.6},

@@ -17,19 +17,15 @@ const (
 )
 
 // How much less a word counts that was not written as it stands.
-var (
+const (
 	oneSlip      = 0.8
 	twoSlips     = 0.55
 	beginsWord   = 0.45 // and more, the more of the word was written
 	apartWeight  = 0.85 // one word written as two, or two as one
-	inExpression = 0.85 // a word of an expression counts so much by itself
 	faintWeight  = 0.35 // of a word as [isFaint] knows
-)
-
-const (
-	maxVariants  = 64 // of one unit
-	maxBeginning = 24 // words that one beginning stands for
-	minBeginning = 3  // letters
+	maxVariants  = 64   // of one unit
+	maxBeginning = 24   // words that one beginning stands for
+	minBeginning = 3    // letters
 )
 
 // token is a word of the query.
@@ -266,7 +262,7 @@ func (x *Index) particle(s *snapshot, u *unit, all []token, at int) {
 
 func (x *Index) expression(s *snapshot, u *unit, key string) {
 	if x.table.of[key] != nil {
-		u.weight = inExpression
+		u.weight = 1 // "keep an eye" says more than its words
 		x.alike(s, u, key, 1)
 	}
 }

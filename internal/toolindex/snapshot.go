@@ -35,7 +35,7 @@ type term struct {
 }
 
 // saturation is BM25's k1, against weights as those of [weights].
-var saturation = 2.5
+const saturation = 2.5
 
 func newSnapshot(docs map[string]*document) *snapshot {
 	s := &snapshot{terms: map[string]int32{}, names: map[string][]int32{}}
@@ -133,10 +133,10 @@ type parsed struct {
 }
 
 // Parts of a score.
-var (
-	exactBonus  = 1000.0 // the query is the tool's name
-	namedBonus  = 12.0   // the query has the tool's name in it
-	uncovered   = 0.35   // what is left of the score of a tool with hardly any of what was asked
+const (
+	exactBonus  = 1000 // the query is the tool's name
+	namedBonus  = 12   // the query has the tool's name in it
+	uncovered   = 0.35 // what is left of the score of a tool with hardly any of what was asked
 	leastWeight = 0.05
 	wholeName   = 1.2 // and so much more of the score of one whose whole name was said
 )
@@ -232,7 +232,7 @@ func (s *snapshot) rareness(u unit) float64 {
 }
 
 // meansSame is from which weight on a variant means the same.
-var meansSame = 0.5
+const meansSame = 0.5
 
 // idf is BM25's inverse document frequency.
 func (s *snapshot) idf(frequency float64) float64 {

@@ -12,9 +12,9 @@ import (
 var synonymsText string
 
 // How much another word of a group counts.
-var (
+const (
 	sameWeight = 0.6
-	nearWeight = 0.36
+	nearWeight = 0.42
 )
 
 // synonyms is the table of words that mean the same.
