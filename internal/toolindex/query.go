@@ -52,21 +52,19 @@ func pieces(query string, each func(piece string)) {
 	}
 }
 
-// quotes are what stands around words that are data.
-const quotes = "\"'`"
-
 // literal reports whether a piece of a query is data, what it is (the path of a file
-// or the address of a page), and with what ending.
+// or the address of a page), and with what ending: what stands in it says little
+// about the tool.
 func literal(piece string) (of, ending string, data bool) {
-	piece = strings.Trim(piece, "\"'`,;:()?!.，。")
-	name, ending, dotted := cutLast(piece, ".")
+	piece = strings.Trim(piece, "\"'`,;:()?!.")
 	letter := func(c rune) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+	name, ending, dotted := cutLast(piece, ".")
 	switch {
 	case strings.Contains(piece, "://"), strings.HasPrefix(piece, "www."):
 		return "url", "", true
-	case strings.Contains(piece, "@"):
+	case strings.Contains(piece, "@"): // of a person
 		return "", "", dotted
-	case dotted && len(ending) <= 5 && strings.IndexFunc(ending, letter) >= 0 && strings.IndexFunc(name, letter) >= 0:
+	case dotted && len(ending) <= 5 && strings.ContainsFunc(ending, letter) && strings.ContainsFunc(name, letter):
 		if slices.Contains([]string{"com", "org", "net", "io", "dev", "cn"}, ending) {
 			return "url", "", true
 		}
@@ -74,17 +72,7 @@ func literal(piece string) (of, ending string, data bool) {
 	case strings.HasPrefix(piece, "/") && len(piece) > 1, strings.HasPrefix(piece, "./"), strings.HasPrefix(piece, "~/"):
 		return "file", "", true
 	}
-	if strings.Contains(piece, "_") && piece == strings.ToUpper(piece) && strings.IndexFunc(piece, letter) >= 0 {
-		return "environment", "", true // OPENAI_API_KEY
-	}
-	switch digits := strings.TrimRight(piece, "apmAPM:0123456789"); {
-	case digits == "" && strings.ContainsAny(piece, ":apAP") && piece[0] >= '0' && piece[0] <= '9':
-		return "time", "", true // 3pm, 15:30
-	case strings.HasPrefix(piece, "#") && len(piece) > 1 && letter(rune(piece[1])):
-		return "channel", "", true
-	}
-	camel := strings.IndexFunc(piece, unicode.IsUpper) > 0 && letter(rune(piece[0])) && strings.ToLower(piece[:1]) == piece[:1]
-	return "", "", camel && strings.IndexFunc(piece, func(c rune) bool { return !letter(c) }) < 0
+	return "", "", false
 }
 
 func cutLast(s, sep string) (before, after string, found bool) {
@@ -121,7 +109,6 @@ func (x *Index) parse(s *snapshot, query string) parsed {
 		x.say(s, &u, tokens, i)
 		x.expressions(s, &u, tokens, i)
 		x.expressions(s, &u, all, tokens[i].at)
-		x.particle(s, &u, all, tokens[i].at)
 		if len(u.variants) > 0 {
 			p.units = append(p.units, u)
 		}
@@ -151,7 +138,7 @@ func (x *Index) tokens(query string) (list, all []token) {
 			list = append(list, t)
 		}
 	}
-	data, quoted, ending := false, false, ""
+	data, ending := false, ""
 	take := func(w string, k kind) {
 		if k != hanRun {
 			add(token{raw: w, stem: stem(w), data: data && w != ending})
@@ -172,10 +159,6 @@ func (x *Index) tokens(query string) (list, all []token) {
 		if of, ending, data = literal(piece); of != "" {
 			add(token{raw: of, stem: stem(of)})
 		}
-		begins, ends := strings.IndexAny(piece, quotes) == 0, len(piece) > 1 && strings.LastIndexAny(piece, quotes) == len(piece)-1
-		quoted = quoted || begins
-		data = data || quoted
-		quoted = quoted && !ends
 		words(piece, take)
 	})
 	if len(list) == 0 {
@@ -243,19 +226,6 @@ func (x *Index) expressions(s *snapshot, u *unit, tokens []token, i int) {
 		longest := x.table.longest[tokens[first].stem]
 		for end := max(i+1, first+2); end <= min(first+longest, len(tokens)); end++ {
 			x.expression(s, u, key(tokens[first:end]))
-		}
-	}
-}
-
-// particles are what a verb may have at some distance: "shut the window down".
-var particles = []string{"up", "down", "on", "off", "in", "out", "away", "back", "together", "apart", "over", "into"}
-
-// particle adds what a verb means with its particle, if other words are between.
-func (x *Index) particle(s *snapshot, u *unit, all []token, at int) {
-	const furthest = 4
-	for i := at + 2; i < min(at+furthest, len(all)-1)+1; i++ {
-		if slices.Contains(particles, all[i].raw) {
-			x.expression(s, u, all[at].stem+" "+all[i].stem)
 		}
 	}
 }
