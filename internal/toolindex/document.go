@@ -30,13 +30,13 @@ const (
 // weights say how much a word counts there, and how much its count is divided
 // where the field is longer than usual (0 not at all, 1 in proportion).
 var weights = [fields]struct{ weight, length float64 }{
-	inName:      {6, 0.35},
+	inName:      {2.8, 0.35},
 	inSource:    {3, 0},
 	inLabel:     {2.5, 0.4},
-	inSummary:   {2.2, 0.4},
-	inText:      {0.8, 0.6},
-	inArgument:  {1.2, 0.6},
-	inParameter: {0.5, 0.6},
+	inSummary:   {3, 0.4},
+	inText:      {1, 0.6},
+	inArgument:  {1.5, 0.6},
+	inParameter: {0.4, 0.6},
 }
 
 // Bounds of what is read of one tool: some describe themselves at great length,

@@ -75,6 +75,9 @@ func TestSearch(t *testing.T) {
 		{"on the wire", "forge__list-repos", "forge:list-repos"},
 		{"a name in a sentence", "please use createPullRequest now", "forge:createPullRequest"},
 		{"only small words", "to", "office:convert"},
+		{"an expression with small words", "which repos do I have", "forge:list-repos"},
+		{"the path of a file", "what says ./weather/notes.md", "read"},
+		{"the address of a page", "picture of https://forge.example/repos", "browser:screenshot"},
 	} {
 		if got := ids(x.Search(c.query, 3, nil)); len(got) == 0 || got[0] != c.first {
 			t.Errorf("%s: %q finds %v, want %s first", c.name, c.query, got, c.first)

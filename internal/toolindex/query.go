@@ -22,8 +22,7 @@ const (
 	twoSlips     = 0.55
 	beginsWord   = 0.45 // and more, the more of the word was written
 	apartWeight  = 0.85 // one word written as two, or two as one
-	inExpression = 0.65 // a word of an expression counts so much by itself
-	faintWeight  = 0.3  // of a word as [isFaint] knows
+	faintWeight  = 0.35 // of a word as [isFaint] knows
 	maxVariants  = 64   // of one unit
 	maxBeginning = 24   // words that one beginning stands for
 	minBeginning = 3    // letters
@@ -33,6 +32,66 @@ const (
 type token struct {
 	raw, stem string
 	han       bool
+	at        int  // place among all words, those that say nothing too
+	data      bool // what the tool would be given rather than what it does
+}
+
+// pieces cuts a query at blanks, and where Chinese begins or ends.
+func pieces(query string, each func(piece string)) {
+	for one := range strings.FieldsSeq(query) {
+		begin, before := 0, false
+		for i, c := range one {
+			han := unicode.Is(unicode.Han, c)
+			if i > 0 && han != before {
+				each(one[begin:i])
+				begin = i
+			}
+			before = han
+		}
+		each(one[begin:])
+	}
+}
+
+// literal reports whether a piece of a query is data, what it is (the path of a file
+// or the address of a page), and with what ending: what stands in it says little
+// about the tool.
+func literal(piece string) (of, ending string, data bool) {
+	piece = strings.Trim(piece, "\"'`,;:()?!.")
+	letter := func(c rune) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+	name, ending, dotted := cutLast(piece, ".")
+	switch {
+	case strings.Contains(piece, "://"), strings.HasPrefix(piece, "www."):
+		return "url", "", true
+	case strings.Contains(piece, "@"): // of a person
+		return "", "", dotted
+	case dotted && len(ending) <= 5 && strings.ContainsFunc(ending, letter) && strings.ContainsFunc(name, letter):
+		if slices.Contains([]string{"com", "org", "net", "io", "dev", "cn"}, ending) {
+			return "url", "", true
+		}
+		return "file", ending, true
+	case strings.HasPrefix(piece, "/") && len(piece) > 1, strings.HasPrefix(piece, "./"), strings.HasPrefix(piece, "~/"):
+		return "file", "", true
+	}
+	return "", "", false
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}
+
+// says reports whether a word says anything about a tool.
+func (t token) says() bool { return t.han || !isStop(t.raw) }
+
+// key is how the table of synonyms writes an expression.
+func key(tokens []token) string {
+	parts := make([]string, len(tokens))
+	for i, t := range tokens {
+		parts[i] = t.stem
+	}
+	return strings.Join(parts, " ")
 }
 
 // parse turns a query into units.
@@ -41,52 +100,71 @@ func (x *Index) parse(s *snapshot, query string) parsed {
 		query = strings.ToValidUTF8(query[:maxQuery], "")
 	}
 	p := parsed{exact: s.named(query)}
-	tokens := x.tokens(query)
+	tokens, all := x.tokens(query)
 	for i := range tokens {
 		u := unit{weight: 1}
-		if isFaint(tokens[i].raw) {
+		if tokens[i].data || isFaint(tokens[i].raw) {
 			u.weight = faintWeight
 		}
 		x.say(s, &u, tokens, i)
+		x.expressions(s, &u, tokens, i)
+		x.expressions(s, &u, all, tokens[i].at)
 		if len(u.variants) > 0 {
 			p.units = append(p.units, u)
+		}
+	}
+	for i := range all { // "who am I" says something, none of its words does
+		for end := i + 2; end <= min(i+x.table.longest[all[i].stem], len(all)); end++ {
+			if u := (unit{}); !slices.ContainsFunc(all[i:end], token.says) {
+				x.expression(s, &u, key(all[i:end]))
+				if len(u.variants) > 0 {
+					u.weight = 1
+					p.units = append(p.units, u)
+				}
+			}
 		}
 	}
 	return p
 }
 
-// tokens takes a query apart, without the words that say nothing, unless there
-// are only such.
-func (x *Index) tokens(query string) []token {
-	var list, rest []token
-	words(query, func(w string, k kind) {
+// tokens takes a query apart, into the words without those that say nothing,
+// unless there are only such, and into all.
+func (x *Index) tokens(query string) (list, all []token) {
+	add := func(t token) {
+		t.at = len(all)
+		all = append(all, t)
+		again := slices.ContainsFunc(list, func(other token) bool { return other.stem == t.stem })
+		if !again && t.says() {
+			list = append(list, t)
+		}
+	}
+	data, ending := false, ""
+	take := func(w string, k kind) {
 		if k != hanRun {
-			t := token{raw: w, stem: stem(w)}
-			if rest = append(rest, t); !isStop(w) {
-				list = append(list, t)
-			}
+			add(token{raw: w, stem: stem(w), data: data && w != ending})
 			return
 		}
 		for _, part := range x.table.segment(w) {
 			if _, known := x.table.of[part]; known {
-				list = append(list, token{raw: part, stem: part, han: true})
+				add(token{raw: part, stem: part, han: true})
 				continue
 			}
 			for _, pair := range hanWord(part) {
-				list = append(list, token{raw: pair, stem: pair, han: true})
+				add(token{raw: pair, stem: pair, han: true})
 			}
 		}
+	}
+	pieces(query, func(piece string) {
+		var of string
+		if of, ending, data = literal(piece); of != "" {
+			add(token{raw: of, stem: stem(of)})
+		}
+		words(piece, take)
 	})
 	if len(list) == 0 {
-		list = rest
+		return all[:min(len(all), maxUnits)], all
 	}
-	seen := map[string]bool{}
-	list = slices.DeleteFunc(list, func(t token) bool {
-		again := seen[t.stem]
-		seen[t.stem] = true
-		return again
-	})
-	return list[:min(len(list), maxUnits)]
+	return list[:min(len(list), maxUnits)], all
 }
 
 // say gathers the ways to say the token at i.
@@ -94,12 +172,11 @@ func (x *Index) say(s *snapshot, u *unit, tokens []token, i int) {
 	t := tokens[i]
 	if t.han {
 		s.add(u, 1, hanWord(t.raw)...)
-		x.alike(s, u, t.stem, 1, true)
+		x.alike(s, u, t.stem, 1)
 		return
 	}
 	s.add(u, 1, t.stem)
-	x.alike(s, u, t.stem, 1, false)
-	x.expressions(s, u, tokens, i)
+	x.alike(s, u, t.stem, 1)
 	for _, j := range []int{i - 1, i} { // with the word before, or after
 		if j >= 0 && j+1 < len(tokens) && !tokens[j].han && !tokens[j+1].han {
 			s.add(u, apartWeight, stem(tokens[j].raw+tokens[j+1].raw))
@@ -114,7 +191,7 @@ func (x *Index) say(s *snapshot, u *unit, tokens []token, i int) {
 		for _, word := range bare(t) {
 			for _, slip := range s.slips(word, x.table.english) {
 				s.add(u, slip.weight, slip.text)
-				x.alike(s, u, slip.text, slip.weight, false)
+				x.alike(s, u, slip.text, slip.weight)
 			}
 			if len(u.variants) > 0 {
 				return
@@ -137,15 +214,9 @@ func bare(t token) []string {
 	return forms
 }
 
-// alike adds the words of the groups that a word is in. Those of a translation
-// bring their own.
-func (x *Index) alike(s *snapshot, u *unit, key string, weight float64, further bool) {
-	for _, m := range x.table.of[key] {
-		s.add(u, weight*m.weight, m.terms...)
-		if further && m.weight > sameWeight && len(m.terms) > 0 && !isHan(m.terms[0]) {
-			x.alike(s, u, strings.Join(m.terms, " "), weight*m.weight, false)
-		}
-	}
+// alike adds the words of the groups that a word is in.
+func (x *Index) alike(s *snapshot, u *unit, key string, weight float64) {
+	x.table.alike(key, func(other *expression, fits float64) { s.add(u, weight*fits, other.terms...) })
 }
 
 // expressions adds what is said by the expressions that the token is part of:
@@ -153,20 +224,16 @@ func (x *Index) alike(s *snapshot, u *unit, key string, weight float64, further 
 func (x *Index) expressions(s *snapshot, u *unit, tokens []token, i int) {
 	for first := max(0, i-3); first <= i; first++ {
 		longest := x.table.longest[tokens[first].stem]
-		for end := i + 1; end <= min(first+longest, len(tokens)); end++ {
-			if end-first < 2 {
-				continue
-			}
-			parts := make([]string, 0, end-first)
-			for _, t := range tokens[first:end] {
-				parts = append(parts, t.stem)
-			}
-			key := strings.Join(parts, " ")
-			if len(x.table.of[key]) > 0 {
-				u.weight = min(u.weight, inExpression)
-			}
-			x.alike(s, u, key, 1, false)
+		for end := max(i+1, first+2); end <= min(first+longest, len(tokens)); end++ {
+			x.expression(s, u, key(tokens[first:end]))
 		}
+	}
+}
+
+func (x *Index) expression(s *snapshot, u *unit, key string) {
+	if x.table.of[key] != nil {
+		u.weight = 1 // "keep an eye" says more than its words
+		x.alike(s, u, key, 1)
 	}
 }
 

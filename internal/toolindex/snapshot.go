@@ -24,6 +24,8 @@ type posting struct {
 	// saturated is the weight of the term there, between 0 and 1: a second
 	// occurrence says less than the first.
 	saturated float32
+	// name is what part of the tool's name the term is, between 0 and 1.
+	name float32
 }
 
 // term is a word of the index, with what tells quickly that another is unlike it.
@@ -67,14 +69,33 @@ func newSnapshot(docs map[string]*document) *snapshot {
 				s.postings = append(s.postings, nil)
 				s.sorted = append(s.sorted, term{e.term, letters(e.term)})
 			}
-			s.postings[at] = append(s.postings[at], posting{int32(i), float32(weight / (weight + saturation))})
+			s.postings[at] = append(s.postings[at], posting{doc: int32(i), saturated: float32(weight / (weight + saturation)), name: float32(e.counts[inName])})
 		}
 		for _, name := range d.names {
 			s.names[name] = append(s.names[name], int32(i))
 		}
 	}
 	slices.SortFunc(s.sorted, func(a, b term) int { return strings.Compare(a.text, b.text) })
+	s.nameParts()
 	return s
+}
+
+// nameParts says of every word of a name what part of it the word is: by how much
+// it tells tools apart, not by its length.
+func (s *snapshot) nameParts() {
+	whole := make([]float64, len(s.docs))
+	each := func(f func(p *posting, rare float64)) {
+		for _, list := range s.postings {
+			rare := s.idf(float64(len(list)))
+			for i := range list {
+				if list[i].name > 0 {
+					f(&list[i], rare)
+				}
+			}
+		}
+	}
+	each(func(p *posting, rare float64) { whole[p.doc] += rare })
+	each(func(p *posting, rare float64) { p.name = float32(rare / whole[p.doc]) })
 }
 
 func letters(text string) uint32 {
@@ -117,6 +138,7 @@ const (
 	namedBonus  = 12   // the query has the tool's name in it
 	uncovered   = 0.35 // what is left of the score of a tool with hardly any of what was asked
 	leastWeight = 0.05
+	wholeName   = 1.2 // and so much more of the score of one whose whole name was said
 )
 
 // search scores every document that has anything of the query.
@@ -124,6 +146,7 @@ func (s *snapshot) search(q parsed, limit int, keep func(string, *tool.Spec) boo
 	n := len(s.docs)
 	total, covered := make([]float64, n), make([]float64, n)
 	best, how := make([]float64, n), make([]float64, n) // of the unit at hand
+	name, named := make([]float64, n), make([]float64, n)
 	var touched []int32
 	all := 0.0
 	for _, u := range q.units {
@@ -134,19 +157,21 @@ func (s *snapshot) search(q parsed, limit int, keep func(string, *tool.Spec) boo
 		}
 		for _, v := range u.variants {
 			counts := min(rare, v.rare)
-			s.each(v.terms, func(doc int32, saturated float64) {
+			s.each(v.terms, func(doc int32, saturated, part float64) {
 				if how[doc] == 0 {
 					touched = append(touched, doc)
 				}
 				how[doc] = max(how[doc], v.weight*counts)
 				best[doc] = max(best[doc], v.weight*saturated*counts)
+				name[doc] = max(name[doc], v.weight*part)
 			})
 		}
 		all += u.weight * rare
 		for _, doc := range touched {
 			total[doc] += u.weight * best[doc]
 			covered[doc] += u.weight * how[doc]
-			best[doc], how[doc] = 0, 0
+			named[doc] += u.weight * name[doc]
+			best[doc], how[doc], name[doc] = 0, 0, 0
 		}
 	}
 	var hits []Hit
@@ -154,6 +179,7 @@ func (s *snapshot) search(q parsed, limit int, keep func(string, *tool.Spec) boo
 		score := total[i]
 		if score > 0 {
 			score *= uncovered + (1-uncovered)*covered[i]/all
+			score *= 1 + wholeName*min(1, named[i])
 		}
 		score += q.exact[int32(i)]
 		if score > 0 && (keep == nil || keep(d.id, d.spec)) {
@@ -213,13 +239,14 @@ func (s *snapshot) idf(frequency float64) float64 {
 	return math.Log(1 + (float64(len(s.docs))-frequency+0.5)/(frequency+0.5))
 }
 
-// each gives the documents that have all terms, with the weight of the weakest.
-func (s *snapshot) each(terms []int32, f func(doc int32, saturated float64)) {
+// each gives the documents that have all terms, with the weight of the weakest and
+// the part of the name that they are together.
+func (s *snapshot) each(terms []int32, f func(doc int32, saturated, name float64)) {
 	if len(terms) == 0 {
 		return
 	}
 	for _, p := range s.postings[terms[0]] {
-		least, everywhere := p.saturated, true
+		least, name, everywhere := p.saturated, p.name, true
 		for _, other := range terms[1:] {
 			at, there := slices.BinarySearchFunc(s.postings[other], p.doc, func(p posting, doc int32) int { return int(p.doc) - int(doc) })
 			if !there {
@@ -227,9 +254,10 @@ func (s *snapshot) each(terms []int32, f func(doc int32, saturated float64)) {
 				break
 			}
 			least = min(least, s.postings[other][at].saturated)
+			name += s.postings[other][at].name
 		}
 		if everywhere {
-			f(p.doc, float64(least))
+			f(p.doc, float64(least), float64(name))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package toolindex
 
 import (
 	_ "embed"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -12,114 +13,112 @@ var synonymsText string
 
 // How much another word of a group counts.
 const (
-	sameWeight        = 0.6
-	nearWeight        = 0.3
-	translationWeight = 0.9
+	sameWeight = 0.6
+	nearWeight = 0.42
 )
 
 // synonyms is the table of words that mean the same.
 type synonyms struct {
-	// groups of a word or an expression: its stems, joined with blanks.
-	of map[string][]member
+	of     map[string]*expression // by key
+	groups []group
 	// longest expression that begins with a word, in words.
 	longest map[string]int
 	maxHan  int // longest Chinese word, in characters
 	english []string
 }
 
-// member is one word of the groups of another.
-type member struct {
+// group is a line of the table.
+type group struct{ same, near []*expression }
+
+// expression is one entry of a group, and of others too.
+type expression struct {
+	key    string // its stems, joined with blanks
 	terms  []string
-	weight float64
+	groups []int32
+	vague  bool // only of words that say little: it can be asked with, not found by
 }
 
 // readSynonyms reads the table.
 func readSynonyms(text string) *synonyms {
-	t := &synonyms{of: map[string][]member{}, longest: map[string]int{}}
+	t := &synonyms{of: map[string]*expression{}, longest: map[string]int{}}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
 			continue
 		}
 		same, near, _ := strings.Cut(line, "|")
-		t.group(expressions(same), expressions(near))
+		t.groups = append(t.groups, group{t.expressions(same), t.expressions(near)})
 	}
-	for word, list := range t.of {
+	for word := range t.of {
 		first, _, several := strings.Cut(word, " ")
 		t.longest[first] = max(t.longest[first], strings.Count(word, " ")+1)
 		if isHan(word) {
 			t.maxHan = max(t.maxHan, utf8.RuneCountInString(word))
-		} else if !several && len(list) > 0 {
+		} else if !several {
 			t.english = append(t.english, word)
 		}
 	}
+	slices.Sort(t.english)
 	return t
 }
 
-// expression is one entry of a group.
-type expression struct {
-	key   string
-	terms []string
-	han   bool
-}
-
-func expressions(text string) []expression {
-	var list []expression
+// expressions reads one half of the line that is to be the next group.
+func (t *synonyms) expressions(text string) []*expression {
+	var list []*expression
+	add := func(e expression) {
+		known := t.of[e.key]
+		if known == nil {
+			known = &e
+			t.of[e.key] = known
+		}
+		if next := int32(len(t.groups)); !slices.Contains(known.groups, next) {
+			known.groups = append(known.groups, next)
+		}
+		list = append(list, known)
+	}
 	for one := range strings.FieldsSeq(text) {
-		e := expression{han: isHan(one)}
+		if isHan(one) {
+			add(expression{key: one, terms: hanWord(one)})
+			continue
+		}
+		e := expression{vague: strings.Contains(one, "_")}
 		words(one, func(w string, k kind) {
 			if k == plainWord {
+				e.vague = e.vague && (isStop(w) || isFaint(w))
 				e.terms = append(e.terms, stem(w))
 			}
 		})
 		e.key = strings.Join(e.terms, " ")
-		if e.han {
-			e.key, e.terms = one, hanWord(one)
-		}
-		list = append(list, e)
-		if len(e.terms) > 1 && !e.han { // "roll back" is written "rollback" too
+		add(e)
+		if len(e.terms) > 1 { // "roll back" is written "rollback" too
 			together := stem(strings.ReplaceAll(one, "_", ""))
-			list = append(list, expression{key: together, terms: []string{together}})
+			add(expression{key: together, terms: []string{together}})
 		}
 	}
-	return list
+	return slices.Clip(list)
 }
 
-func (t *synonyms) group(same, near []expression) {
-	for _, a := range same {
-		for _, b := range same {
-			t.link(a, b, sameWeight)
-		}
-		for _, b := range near {
-			t.link(a, b, nearWeight)
-		}
-	}
-	for _, a := range near {
-		for _, b := range same {
-			t.link(a, b, nearWeight)
-		}
-	}
-}
-
-// link lets b count where a is looked for. A word of the other language is a
-// translation, and counts nearly in full.
-func (t *synonyms) link(a, b expression, weight float64) {
-	if a.key == b.key {
-		if _, there := t.of[a.key]; !there {
-			t.of[a.key] = nil // known, if only to take Chinese apart
-		}
+// alike gives what may stand for an expression, with its weight.
+func (t *synonyms) alike(key string, each func(other *expression, weight float64)) {
+	e := t.of[key]
+	if e == nil {
 		return
 	}
-	if a.han != b.han {
-		weight *= translationWeight / sameWeight
-	}
-	for i, m := range t.of[a.key] {
-		if strings.Join(m.terms, " ") == strings.Join(b.terms, " ") {
-			t.of[a.key][i].weight = max(m.weight, weight)
-			return
+	give := func(list []*expression, weight float64) {
+		for _, other := range list {
+			if other != e && !other.vague {
+				each(other, weight)
+			}
 		}
 	}
-	t.of[a.key] = append(t.of[a.key], member{b.terms, weight})
+	for _, g := range e.groups {
+		if slices.Contains(t.groups[g].same, e) {
+			give(t.groups[g].same, sameWeight)
+			give(t.groups[g].near, nearWeight)
+		} else {
+			give(t.groups[g].same, nearWeight)
+		}
+	}
 }
 
 // hanWord are the terms that stand for a Chinese word in a text: its pairs.
