@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -366,14 +368,64 @@ func Unquote(raw []byte) string {
 		return ""
 	}
 	inner := raw[1 : len(raw)-1]
-	if bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
-		return string(inner)
+	if utf8.Valid(inner) {
+		if bytes.IndexByte(inner, '\\') < 0 {
+			return string(inner)
+		}
+		if s, ok := unescape(inner); ok {
+			return s
+		}
 	}
 	var s string
 	if json.Unmarshal(raw, &s) != nil {
 		return ""
 	}
 	return s
+}
+
+// unescape decodes the inside of a JSON string. It leaves surrogates, and what is
+// no string, to encoding/json.
+func unescape(inner []byte) (string, bool) {
+	var b strings.Builder
+	b.Grow(len(inner))
+	for {
+		i := bytes.IndexByte(inner, '\\')
+		if i < 0 {
+			b.Write(inner)
+			return b.String(), true
+		}
+		b.Write(inner[:i])
+		if inner = inner[i+1:]; len(inner) == 0 {
+			return "", false
+		}
+		switch c := inner[0]; c {
+		case '"', '\\', '/':
+			b.WriteByte(c)
+		case 'b':
+			b.WriteByte('\b')
+		case 'f':
+			b.WriteByte('\f')
+		case 'n':
+			b.WriteByte('\n')
+		case 'r':
+			b.WriteByte('\r')
+		case 't':
+			b.WriteByte('\t')
+		case 'u':
+			if len(inner) < 5 {
+				return "", false
+			}
+			r, err := strconv.ParseUint(string(inner[1:5]), 16, 16)
+			if err != nil || utf16.IsSurrogate(rune(r)) {
+				return "", false
+			}
+			b.WriteRune(rune(r))
+			inner = inner[4:]
+		default:
+			return "", false
+		}
+		inner = inner[1:]
+	}
 }
 
 // wireError reads an error object. What is not one becomes one that says so.

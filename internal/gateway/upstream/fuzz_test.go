@@ -272,3 +272,25 @@ func TestHeaders(t *testing.T) {
 		t.Errorf("headers %v", head)
 	}
 }
+
+// FuzzUnquote: a string is what encoding/json says that it is.
+func FuzzUnquote(f *testing.F) {
+	for _, s := range []string{`""`, `"a"`, `"a\n\t\"\\\/\b\f\r"`, `"\u00e9\u4e2d"`, `"\ud83d\ude00"`, `"\ud83d"`, `"é中😀"`, "\"\xff\\n\"", `"\u12"`, `"\x"`, `"\`, `"\"`, `5`, `null`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		got := Unquote(raw)
+		if len(raw) == 0 || raw[0] != '"' {
+			if got != "" {
+				t.Errorf("%q gives %q", raw, got)
+			}
+			return
+		}
+		var want string
+		if json.Valid(raw) && raw[len(raw)-1] == '"' {
+			if err := json.Unmarshal(raw, &want); err != nil || got != want {
+				t.Errorf("%q gives %q, want %q (%v)", raw, got, want, err)
+			}
+		}
+	})
+}
