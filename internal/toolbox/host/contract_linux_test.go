@@ -300,7 +300,8 @@ func TestReachBack(t *testing.T) {
 
 // TestSignal: a tool that listens stops by itself, and its worker stays.
 func TestSignal(t *testing.T) {
-	each(t, nil, func(t *testing.T, b *bench) {
+	patient := func(b *bench) { b.config.Grace = 20 * time.Second }
+	each(t, patient, func(t *testing.T, b *bench) {
 		b.text(`{"method":"count"}`)
 		ctx, cancel := context.WithCancel(t.Context())
 		c := host.Execute(json.RawMessage(`{"method":"wait"}`), "")
