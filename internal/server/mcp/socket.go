@@ -188,15 +188,15 @@ type socket struct {
 	silence time.Duration
 	ctx     context.Context // ends reading
 	stop    context.CancelFunc
-	held    int64  // taken from the budget
+	held    atomic.Int64 // taken from the budget
+	closed  atomic.Bool
 	scratch []byte // what is read first
 	silent  atomic.Bool
 	ping    *time.Timer
 }
 
 func (m *socket) next() (message []byte, more bool, err error) {
-	m.budget.Add(-m.held)
-	m.held = 0
+	m.release()
 	kind, r, err := m.ws.Reader(m.ctx)
 	if err != nil {
 		return nil, false, m.ending(err)
@@ -205,6 +205,9 @@ func (m *socket) next() (message []byte, more bool, err error) {
 		return nil, false, errBinary
 	}
 	message, err = m.assemble(r)
+	if m.closed.Load() {
+		m.release() // nobody else will
+	}
 	switch {
 	case err != nil:
 		return nil, false, m.ending(err)
@@ -217,6 +220,9 @@ func (m *socket) next() (message []byte, more bool, err error) {
 	return message, m.lines.Buffered() > 0, nil
 }
 
+// release gives back what was taken from the budget. Reading and closing both do.
+func (m *socket) release() { m.budget.Add(-m.held.Swap(0)) }
+
 // assemble reads a message into memory of its own. The parts of a long one are
 // kept apart, so that it is copied only once.
 func (m *socket) assemble(r io.Reader) ([]byte, error) {
@@ -225,8 +231,8 @@ func (m *socket) assemble(r io.Reader) ([]byte, error) {
 	for {
 		n, err := fill(r, buf)
 		if total += n; total > large {
-			more := int64(total) - large - m.held
-			m.held += more
+			more := int64(total) - large - m.held.Load()
+			m.held.Add(more)
 			if m.budget.Add(more) > maxAssembled {
 				return nil, errCrowded
 			}
@@ -308,7 +314,8 @@ func (m *socket) watch() {
 func (m *socket) close(cause error) {
 	m.ping.Stop()
 	defer m.stop()
-	defer func() { m.budget.Add(-m.held) }()
+	defer m.release()
+	m.closed.Store(true)
 	var own *closeError
 	switch {
 	case errors.As(cause, &own):
